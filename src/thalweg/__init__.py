@@ -1,0 +1,49 @@
+"""Thalweg: where each token's information comes from inside a Transformer, and when to believe it.
+
+    import thalweg as tw
+    subject = tw.load()
+    print(tw.explain(subject, "a gorgeous, witty, seductive movie.").top(3))
+
+Importing the package is light: torch and transformers are imported when something is loaded.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+_LAZY = {
+    "load": "thalweg.models.load",
+    "Subject": "thalweg.models.load",
+    "Capture": "thalweg.capture.record",
+    "explain": "thalweg.explaining",
+    "compare": "thalweg.explaining",
+    "Attribution": "thalweg.results.attribution",
+    "Comparison": "thalweg.results.comparison",
+    "Receipt": "thalweg.results.attribution",
+    "list_methods": "thalweg.registry",
+    "ThalwegError": "thalweg.errors",
+    "InputError": "thalweg.errors",
+    "ModelError": "thalweg.errors",
+    "ProofError": "thalweg.errors",
+}
+__all__ = [*_LAZY, "__version__"]
+
+if TYPE_CHECKING:
+    from thalweg.capture.record import Capture
+    from thalweg.errors import InputError, ModelError, ProofError, ThalwegError
+    from thalweg.explaining import compare, explain
+    from thalweg.models.load import Subject, load
+    from thalweg.registry import list_methods
+    from thalweg.results.attribution import Attribution, Receipt
+    from thalweg.results.comparison import Comparison
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'thalweg' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,28 @@
+"""Chain the maps of all layers by multiplying them."""
+
+from collections.abc import Sequence
+
+from jaxtyping import Float
+from torch import Tensor
+
+from thalweg.axes import TokenMap
+
+
+def rollout(
+    steps: Sequence[TokenMap], rows: Sequence[int]
+) -> Float[Tensor, "target source"]:
+    """R = M_L · … · M_2 · M_1, the higher layer on the left: each path counts the product of its weights.
+
+    Only the rows asked for are carried down, which costs n² per row and layer.
+
+    Abnar & Zuidema 2020, equation 1. Not for signed maps: what cancels on one path is lost.
+
+    >>> import torch
+    >>> up, down = torch.tensor([[1., 0.], [.5, .5]]), torch.tensor([[.2, .8], [0., 1.]])
+    >>> rollout([down, up], [1])
+    tensor([[0.1000, 0.9000]])
+    """
+    carried = steps[-1][list(rows)]  # [target source]
+    for step in reversed(steps[:-1]):
+        carried = carried @ step
+    return carried

@@ -1,0 +1,19 @@
+"""The words for axes, used in every annotation and on every line where a shape changes.
+
+`query` is the receiving position (row), `key` the giving one (column); in results they are called
+`target` and `source`. `kv_head` is a key-value head, shared by a group of heads; `size` and
+`value_size` are the widths of one head, `width` that of the residual stream.
+"""
+
+from jaxtyping import Float
+from numpy import ndarray
+from torch import Tensor
+
+Hidden = Float[Tensor, "token width"]
+HeadMaps = Float[Tensor, "head query key"]
+TokenMap = Float[Tensor, "query key"]
+LayerMaps = Float[Tensor, "layer query key"]
+ScoreArray = Float[ndarray, "target source"]
+LayerArray = Float[ndarray, "layer query key"]
+
+__all__ = ["Hidden", "HeadMaps", "TokenMap", "LayerMaps", "ScoreArray", "LayerArray"]

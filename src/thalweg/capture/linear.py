@@ -1,0 +1,31 @@
+"""A module read as an affine map, whatever its class: x ↦ x W + b."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+from thalweg.numerics import working
+
+
+def read_affine(
+    module: nn.Module, width: int, dtype: torch.dtype, device: torch.device
+) -> tuple[Float[Tensor, "in out"], Float[Tensor, " out"] | None]:
+    """W and b of a Linear or Conv1D as they are stored; of anything else, from what it does.
+
+    A quantised or adapted layer has no plain weight, but an affine map is known from where it sends
+    zero and the unit vectors.
+    """
+    if type(module) is nn.Linear:
+        return module.weight.detach().T, _detached(module.bias)
+    if type(module) is Conv1D:
+        return module.weight.detach(), _detached(module.bias)
+    with torch.no_grad():
+        points = torch.eye(width + 1, width, dtype=dtype, device=device)
+        images = module(points).to(working(dtype))
+    bias = images[-1]
+    return images[:-1] - bias, bias
+
+
+def _detached(parameter: Tensor | None) -> Tensor | None:
+    return None if parameter is None else parameter.detach()

@@ -1,0 +1,132 @@
+"""Watch one forward pass from outside: attention calls, and tensors at the boundaries of modules."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from thalweg.capture.attention import Call, intercepted
+from thalweg.capture.functions import intercepted_functions
+
+
+@dataclass(frozen=True)
+class Tap:
+    """A place where a tensor can be seen: argument or result `slot` of the nth call of a module."""
+
+    module: str
+    side: Literal["in", "out"]
+    slot: int | str | None
+    call: int
+
+    def __str__(self) -> str:
+        return f"{'input' if self.side == 'in' else 'output'} of {self.module or 'the model'}"
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    tap: Tap
+    time: int
+    value: Tensor
+
+
+@dataclass(eq=False)
+class Pass:
+    """What a watched pass left: its result, the attention calls in order, the tensors at the taps."""
+
+    result: Any = None
+    calls: list[tuple[int, Call, Tensor]] = field(default_factory=list)  # time, call, kernel's output
+    seen: list[Seen] = field(default_factory=list)
+    clock: int = 0
+
+    def tick(self) -> int:
+        self.clock += 1
+        return self.clock
+
+
+def watch(
+    model: nn.Module,
+    inputs: Mapping[str, Any],
+    taps: Iterable[Tap] | None = None,
+    handle: Callable[[Call], tuple[Tensor, Tensor | None]] | None = None,
+    through_registry: bool = True,
+) -> Pass:
+    """Run `model(**inputs)` once; keep copies of the tensors at `taps`, or of all when it is None.
+
+    `handle` decides what an attention call returns; left out, it is the model's own kernel. A model that
+    goes round transformers' registry is watched through torch's functions instead.
+    """
+    record = Pass()
+    wanted = None if taps is None else set(taps)
+
+    def see(tap: Tap, value: Tensor) -> None:
+        if wanted is None or tap in wanted:  # a copy: some models add to a tensor in place later
+            record.seen.append(Seen(tap, record.tick(), value.clone()))
+
+    def attend(call: Call) -> tuple[Tensor, Tensor | None]:
+        output, weights = handle(call) if handle else call.run()
+        record.calls.append((record.tick(), call, output))
+        return output, weights
+
+    names = None if wanted is None else {tap.module for tap in wanted}
+    if through_registry:
+        attention = intercepted(model, attend)
+    else:
+        batch = next(len(value) for value in inputs.values() if isinstance(value, Tensor))
+        attention = intercepted_functions(batch, attend)
+    with _hooks(model, names, see), attention:
+        record.result = model(**inputs)
+    return record
+
+
+@contextmanager
+def _hooks(
+    model: nn.Module, names: set[str] | None, see: Callable[[Tap, Tensor], None]
+) -> Iterator[None]:
+    """Hooks on the named modules (all when None) that only the thread which set them feels."""
+    thread = threading.get_ident()
+    handles = []
+    try:
+        for name, module in model.named_modules():
+            if names is None or name in names:
+                before, after = _pair(name, see, thread)
+                handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+                handles.append(module.register_forward_hook(after))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _pair(
+    name: str, see: Callable[[Tap, Tensor], None], thread: int
+) -> tuple[Callable[..., None], Callable[..., None]]:
+    count = 0
+
+    def before(_: nn.Module, args: tuple, kwargs: dict) -> None:
+        nonlocal count
+        if threading.get_ident() == thread:
+            for slot, value in [*enumerate(args), *kwargs.items()]:
+                if isinstance(value, Tensor) and value.is_floating_point():
+                    see(Tap(name, "in", slot, count), value)
+            count += 1
+
+    def after(_: nn.Module, __: tuple, output: Any) -> None:
+        if threading.get_ident() == thread:
+            for slot, value in _slots(output):
+                if isinstance(value, Tensor) and value.is_floating_point():
+                    see(Tap(name, "out", slot, count - 1), value)
+
+    return before, after
+
+
+def _slots(output: Any) -> Iterable[tuple[int | str | None, Any]]:
+    if isinstance(output, Tensor):
+        return [(None, output)]
+    if isinstance(output, Mapping):
+        return output.items()
+    if isinstance(output, tuple | list):
+        return enumerate(output)
+    return []

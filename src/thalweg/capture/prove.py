@@ -1,0 +1,180 @@
+"""Turn a watched pass into verified blocks: what cannot be proved is refused, never guessed."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from thalweg.capture.algebra import Wiring
+from thalweg.capture.attention import Call
+from thalweg.capture.linear import read_affine
+from thalweg.capture.norm import Norm, read_norm
+from thalweg.capture.observe import Tap
+from thalweg.capture.record import Attention, Block, Role
+from thalweg.errors import ModelError, ProofError
+from thalweg.numerics import relative_error, tolerance, working
+
+PARITY_ROWS = 64  # rows whose weights are checked at capture; the others when they are asked for
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which example of the batch, and where its query and key tokens stand among all its tokens."""
+
+    example: int
+    role: Role
+    queries: slice
+    keys: slice
+
+    @property
+    def query_count(self) -> int:
+        return self.queries.stop - self.queries.start
+
+    @property
+    def key_count(self) -> int:
+        return self.keys.stop - self.keys.start
+
+
+def prove_block(
+    model: nn.Module,
+    wiring: Wiring,
+    call: Call,
+    output: Tensor,
+    seen: dict[Tap, Tensor],
+    place: Place,
+) -> Block:
+    """One example's attention block, with its parity and sum-of-parts error, or a ProofError."""
+    batch, length = output.shape[:2]
+
+    def state(tap: Tap) -> Tensor:
+        rows = seen[tap].detach().reshape(batch, length, -1)
+        return rows[place.example, : place.query_count]  # [query width]
+
+    attention = _attention(call, output, place)
+    given, total = state(wiring.residual), state(wiring.total)
+    _check_finite(wiring, given, attention.output, total)
+    exact = working(total.dtype)
+    heads, size = attention.heads, attention.output.shape[-1]
+    weight, bias = read_affine(
+        model.get_submodule(wiring.projection), heads * size, total.dtype, total.device
+    )
+    branch = attention.output.flatten(1).to(exact) @ weight.to(exact)
+    if bias is not None:
+        branch += bias.to(exact)
+    branch_norm = scale = None
+    if wiring.branch_norm is not None:
+        branch_norm = _norm(model, wiring.branch_norm, branch, total.dtype)
+        branch = branch_norm(branch)
+    if wiring.scale is not None:
+        scale = _scale(model.get_submodule(wiring.scale), total)
+        branch = branch * scale.to(exact)
+    summed = given.to(exact) + wiring.multiplier * branch
+    beside = state(wiring.parallel).to(exact) if wiring.parallel else 0
+    error = relative_error(summed + beside, total)
+    allowed = tolerance(total.dtype, heads * size + attention.value.shape[1])
+    where = f"{wiring.projection!r} (block {wiring.attention!r})"
+    _require(error, allowed, f"input plus attention branch at {where}", str(wiring.total))
+
+    norm, made = None, summed
+    if wiring.norm is not None and wiring.output is not None:
+        made = state(wiring.output)
+        norm = read_norm(model.get_submodule(wiring.norm), total.to(exact), made)
+        if norm is None:
+            raise ProofError(f"{wiring.norm!r} after {where} did not act as a norm on this input")
+        error = max(error, relative_error(norm(summed), made))
+        _require(error, 4 * allowed, f"the norm of the sum at {where}", str(wiring.output))
+    if wiring.parallel is None:
+        summed = total
+        made = total if norm is None else made
+    parity = _sampled_parity(attention)
+    _require(parity, allowed, f"weights times values of {wiring.attention!r}", "the model's kernel")
+    return Block(
+        name=wiring.attention,
+        role=place.role,
+        attention=attention,
+        projection=weight.unflatten(0, (heads, size)),
+        bias=bias,
+        branch_norm=branch_norm,
+        scale=scale,
+        multiplier=wiring.multiplier,
+        input=given,
+        summed=summed,
+        output=made,
+        norm=norm,
+        parallel=wiring.parallel is not None,
+        queries=place.queries,
+        keys=place.keys,
+        parity=parity,
+        sum_error=error,
+        tolerance=allowed,
+    )
+
+
+def _attention(call: Call, output: Tensor, place: Place) -> Attention:
+    example, rows, columns = place.example, place.query_count, place.key_count
+    options = call.options
+    scaling = options.get("scaling")
+
+    def crop(added: Tensor | None) -> Tensor | None:
+        if added is None or added.dim() == 2:  # a flash kernel's padding mask: nothing left after the crop
+            return None
+        one = added[example if added.shape[0] > 1 else 0].detach()  # [any_head query key]
+        if one.shape[1] == 1:
+            one = one.expand(-1, rows, -1)
+        return one[:, :rows, :columns]
+
+    values = call.value[example, :, :columns].detach()
+    mixed = output[example, :rows].detach()
+    if call.query is None or call.key is None:
+        return Attention(values, mixed, kept=crop(call.weights))
+    sinks = options.get("s_aux")
+    return Attention(
+        values,
+        mixed,
+        query=call.query[example, :, :rows].detach(),
+        key=call.key[example, :, :columns].detach(),
+        scaling=call.query.shape[-1] ** -0.5 if scaling is None else float(scaling),
+        mask=crop(call.mask),
+        bias=crop(options.get("position_bias")),
+        causal=call.causal,
+        window=call.window,
+        softcap=options.get("softcap"),
+        sinks=None if sinks is None else sinks.detach(),
+    )
+
+
+def _sampled_parity(attention: Attention) -> float:
+    """Parity of rows spread evenly over the sequence; of all of them when there are few."""
+    count = len(attention.output)
+    step = -(-count // PARITY_ROWS)
+    return max(error for _, _, error in attention.blocks(slice(0, count, step)))
+
+
+def _norm(model: nn.Module, name: str, point: Tensor, dtype: torch.dtype) -> Norm:
+    module = model.get_submodule(name)
+    with torch.no_grad():
+        norm = read_norm(module, point.to(dtype), module(point.to(dtype)))
+    if norm is None:
+        raise ProofError(f"{name!r} on the attention branch did not act as a norm on this input")
+    return norm
+
+
+def _scale(module: nn.Module, like: Tensor) -> Tensor:
+    with torch.no_grad():
+        return module(torch.ones_like(like[:1]))[0]
+
+
+def _check_finite(wiring: Wiring, *tensors: Tensor) -> None:
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors):
+        raise ModelError(
+            f"NaN or infinite activations in the attention block {wiring.attention!r}; check the "
+            "model's weights and its dtype (float16 overflows where bfloat16 and float32 do not)"
+        )
+
+
+def _require(error: float, allowed: float, made: str, flowed: str) -> None:
+    if not error <= allowed:
+        raise ProofError(
+            f"{made} should equal {flowed}, but differs by {error:.1e} of its size where {allowed:.1e} "
+            "is allowed; the block is refused rather than guessed"
+        )

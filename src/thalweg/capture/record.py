@@ -1,0 +1,170 @@
+"""What one forward pass left behind, for one example: frozen records, padding already cut away."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from thalweg.axes import HeadMaps, Hidden
+from thalweg.capture.attention import Handler
+from thalweg.capture.norm import Norm
+from thalweg.capture.observe import Pass
+from thalweg.errors import InputError
+from thalweg.numerics import relative_error, working
+from thalweg.tokens import Tokens
+
+Role = Literal["self", "encoder", "decoder", "cross"]
+BLOCK_ELEMENTS = 2**23  # attention weights held at once: 32 MB in float32
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """One attention call: what it was given and what the model's own kernel returned.
+
+    The weights are not kept. They are computed again, in blocks of rows, when they are asked for:
+    softmax(softcap(q kᵀ · scaling) + bias + mask), with a sink as one more column that is dropped.
+    Only where a model goes round the registry and computes them itself are they kept as it made them,
+    and `query` and `key` are None.
+    """
+
+    value: Float[Tensor, "kv_head key value_size"]
+    output: Float[Tensor, "query head value_size"]
+    query: Float[Tensor, "head query size"] | None = None
+    key: Float[Tensor, "kv_head key size"] | None = None
+    kept: HeadMaps | None = None
+    scaling: float = 1.0
+    mask: Shaped[Tensor, "any_head query key"] | None = None  # bool: may attend; float: added
+    bias: Float[Tensor, "any_head query key"] | None = None
+    causal: bool = False
+    window: int | None = None
+    softcap: float | None = None
+    sinks: Float[Tensor, " head"] | None = None
+
+    @property
+    def heads(self) -> int:
+        return self.output.shape[1]
+
+    @property
+    def has_sinks(self) -> bool:
+        """Whether rows may sum to less than one, because a sink took the rest."""
+        return self.sinks is not None
+
+    def values(self) -> Float[Tensor, "head key value_size"]:
+        """Each head's value vectors, a key-value head repeated for the heads that share it."""
+        return self._per_head(self.value.to(working(self.value.dtype)))
+
+    def weights(self, rows: slice = slice(None)) -> HeadMaps:
+        """Attention weights of the chosen query rows."""
+        exact = working(self.value.dtype)
+        if self.kept is not None:
+            return self.kept[:, rows].to(exact)
+        assert self.query is not None and self.key is not None
+        logits = self.query[:, rows].to(exact) @ self._per_head(self.key.to(exact)).mT
+        logits *= self.scaling  # [head row key]
+        if self.softcap is not None:
+            logits = self.softcap * torch.tanh(logits / self.softcap)
+        if self.bias is not None:
+            logits += self.bias[:, rows]
+        if self.mask is not None:
+            mask = self.mask[:, rows]
+            if mask.dtype == torch.bool:
+                logits.masked_fill_(~mask, -torch.inf)
+            else:
+                # a half-precision mask holds that type's lowest number, which stands for minus infinity
+                logits.add_(mask).masked_fill_(mask <= torch.finfo(mask.dtype).min, -torch.inf)
+        if self.causal or self.window is not None:
+            logits.masked_fill_(~self._reach(rows, logits.device), -torch.inf)
+        if self.sinks is None:
+            return logits.softmax(-1)
+        sink = self.sinks.to(exact)[:, None, None].expand(-1, logits.shape[1], 1)
+        return torch.cat([logits, sink], -1).softmax(-1)[..., :-1]
+
+    def blocks(self, rows: slice = slice(None)) -> Iterator[tuple[slice, HeadMaps, float]]:
+        """Weights in blocks of rows that fit in memory, each with its parity: (rows, weights, error).
+
+        Parity is how far weights · values is from what the model's own kernel returned.
+        """
+        start, stop, stride = rows.indices(len(self.output))
+        step = stride * max(1, BLOCK_ELEMENTS // (self.heads * self.value.shape[1]))
+        values = self.values()
+        for first in range(start, stop, step):
+            chunk = slice(first, min(first + step, stop), stride)
+            weights = self.weights(chunk)
+            mixed = (weights @ values).transpose(0, 1)  # [row head value_size]
+            yield chunk, weights, relative_error(mixed, self.output[chunk])
+
+    def _per_head(self, shared: Tensor) -> Tensor:
+        group = self.heads // shared.shape[0]
+        return shared if group == 1 else shared.repeat_interleave(group, dim=0)
+
+    def _reach(self, rows: slice, device: torch.device) -> Tensor:
+        start, stop, stride = rows.indices(len(self.output))
+        keys = torch.arange(self.value.shape[1], device=device)
+        back = torch.arange(start, stop, stride, device=device)[:, None] - keys  # [row key]
+        near = back.abs() < (self.window or len(keys))
+        return near & (back >= 0) if self.causal else near
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One attention block: how its output is made of its input and of what attention brought.
+
+    summed = input + multiplier · branch, branch = scale ⊙ norm_b(Σ_h A_h V_h W_h + b), and output is the
+    norm of `summed` after the sum (post-norm) or `summed` itself (pre-norm; with an MLP in parallel it
+    is virtual). The optional pieces are None or one where the model has none.
+    """
+
+    name: str
+    role: Role
+    attention: Attention
+    projection: Float[Tensor, "head value_size width"]
+    bias: Float[Tensor, " width"] | None
+    branch_norm: Norm | None
+    scale: Float[Tensor, " width"] | None
+    multiplier: float
+    input: Hidden
+    summed: Hidden
+    output: Hidden
+    norm: Norm | None
+    parallel: bool
+    queries: slice  # where this block's tokens stand among all tokens of the capture
+    keys: slice
+    parity: float
+    sum_error: float
+    tolerance: float
+
+    def weights(self) -> HeadMaps:
+        """All attention weights of the block at once; `attention.blocks()` holds fewer at a time."""
+        return self.attention.weights()
+
+
+@dataclass(frozen=True, eq=False)
+class Capture:
+    """A verified record of one forward pass for one example.
+
+    `tokens` are all positions of the pass: of an encoder-decoder first the source, then the target.
+    `blocks` stand in the order in which they ran.
+    """
+
+    tokens: Tokens
+    blocks: tuple[Block, ...]
+    logits: Tensor | None
+    readout: tuple[int, ...]  # positions that the prediction is read from
+    provenance: dict[str, str]
+    replay: Callable[[Handler], Pass] = field(repr=False)  # the same pass again, attention handled
+
+    @property
+    def width(self) -> int:
+        return self.blocks[0].input.shape[-1]
+
+    def block(self, layer: int) -> Block:
+        """A block by its number; negative numbers count from the top."""
+        if not -len(self.blocks) <= layer < len(self.blocks):
+            raise InputError(
+                f"layer {layer} was asked for, but the model has {len(self.blocks)} attention blocks: "
+                f"use a number from 0 to {len(self.blocks) - 1}, or a negative one from the top"
+            )
+        return self.blocks[layer]

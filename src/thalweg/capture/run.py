@@ -1,0 +1,203 @@
+"""From inputs to captures: learn the wiring once, run one pass, prove every block of every example."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from thalweg.capture.algebra import Wiring, discover
+from thalweg.capture.attention import Call, Handler
+from thalweg.capture.observe import Pass, Tap, watch
+from thalweg.capture.prove import Place, prove_block
+from thalweg.capture.record import Block, Role
+from thalweg.errors import ModelError, ProofError
+
+Pooling = Literal["first", "last", "all"]
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """What is learnt about a model once: its blocks' wiring, and which positions its logits are read from."""
+
+    blocks: tuple[Wiring, ...]
+    roles: tuple[Role, ...]
+    pooling: Pooling | None
+    through_registry: bool
+
+    @property
+    def taps(self) -> set[Tap]:
+        found = set()
+        for wiring in self.blocks:
+            found |= {wiring.residual, wiring.total, wiring.parallel, wiring.output}
+        return found - {None}
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How many tokens of one example are real; `source` is None where there is only one sequence."""
+
+    source: int | None
+    target: int
+
+
+def learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
+    """Watch one short pass of `inputs` (a single example, a few tokens) and read the model's wiring."""
+    leaves: list[Tensor] = []
+
+    def attend(call: Call) -> tuple[Tensor, Tensor | None]:
+        output, weights = call.run()
+        leaves.append(torch.zeros_like(output, requires_grad=True))
+        return output + leaves[-1], weights
+
+    for through_registry in (True, False):
+        with torch.enable_grad():
+            trace = watch(model, _arguments(model, inputs), None, attend, through_registry)
+        if trace.calls:
+            break
+    else:
+        raise ModelError(
+            f"{type(model).__name__} ran without a single attention call that can be seen: either it "
+            "has no attention (Mamba has none), or computes it in a way that is not known here"
+        )
+    with torch.no_grad():
+        blocks = tuple(discover(model, trace))
+    roles = _roles(model, blocks)
+    _check_tokenwise(trace, blocks, roles, leaves)
+    return Anatomy(blocks, roles, _pooling(trace.result, leaves[-1]), through_registry)
+
+
+def run(
+    model: nn.Module,
+    inputs: Mapping[str, Tensor],
+    anatomy: Anatomy,
+    lengths: Sequence[Lengths] | None,
+) -> tuple[list[list[Block]], Any]:
+    """One pass over a right-padded batch: the proved blocks of each example, and the model's result."""
+    with torch.no_grad():
+        record = watch(
+            model, _arguments(model, inputs), anatomy.taps, None, anatomy.through_registry
+        )
+    if len(record.calls) != len(anatomy.blocks):
+        raise ModelError(
+            f"this pass made {len(record.calls)} attention calls, the first one "
+            f"{len(anatomy.blocks)}; a model whose path depends on its input is not supported"
+        )
+    seen = {one.tap: one.value for one in record.seen}
+    batch = len(record.calls[0][2])
+    examples = []
+    for example in range(batch):
+        length = lengths[example] if lengths else _observed(record, anatomy.roles)
+        examples.append(
+            [
+                prove_block(model, wiring, call, output, seen, _place(example, role, length))
+                for wiring, role, (_, call, output) in zip(
+                    anatomy.blocks, anatomy.roles, record.calls, strict=True
+                )
+            ]
+        )
+    return examples, record.result
+
+
+def replay(
+    model: nn.Module, inputs: Mapping[str, Tensor], anatomy: Anatomy, handle: Handler
+) -> Pass:
+    """The same pass again with `handle` deciding what each attention call returns.
+
+    Gradients are recorded if the caller has them on, so that what depends on attention can be asked.
+    """
+    taps = anatomy.taps
+    return watch(model, _arguments(model, inputs), taps, handle, anatomy.through_registry)
+
+
+def check_ready(model: nn.Module) -> None:
+    """A model in training mode drops activations at random, so nothing about it could be proved."""
+    if any(module.training for module in model.modules()):
+        raise ModelError("the model is in training mode: call model.eval() before capturing it")
+
+
+def _arguments(model: nn.Module, inputs: Mapping[str, Tensor]) -> dict[str, Any]:
+    accepted = inspect.signature(model.forward).parameters
+    extra = {"use_cache": False, "return_dict": True}
+    return {**inputs, **{name: value for name, value in extra.items() if name in accepted}}
+
+
+def _roles(model: nn.Module, blocks: Sequence[Wiring]) -> tuple[Role, ...]:
+    if not getattr(model.config, "is_encoder_decoder", False):
+        return ("self",) * len(blocks)
+    encoder = {id(module) for module in model.get_encoder().modules()}
+
+    def role(wiring: Wiring) -> Role:
+        if wiring.cross:
+            return "cross"
+        return "encoder" if id(model.get_submodule(wiring.attention)) in encoder else "decoder"
+
+    return tuple(role(wiring) for wiring in blocks)
+
+
+def _check_tokenwise(
+    trace: Pass, blocks: Sequence[Wiring], roles: Sequence[Role], leaves: Sequence[Tensor]
+) -> None:
+    """Between two blocks of a sequence each token must go its own way, or their maps do not chain.
+
+    The input of a block at one token must not depend on what the block before brought to another: a
+    convolution, a recurrence or a linear attention in between would mix tokens unseen.
+    """
+    seen = {one.tap: one.value for one in trace.seen}
+    last: dict[bool, int] = {}  # is it the encoder? -> number of the block before
+    for number, (wiring, role) in enumerate(zip(blocks, roles, strict=True)):
+        before = last.get(role == "encoder")
+        last[role == "encoder"] = number
+        if before is None:
+            continue
+        leaf = leaves[before]
+        state = seen[wiring.residual].reshape(leaf.shape[1], -1)  # [token width]
+        token = leaf.shape[1] // 2
+        ramp = torch.linspace(0.5, 1.5, state.shape[-1], dtype=state.dtype, device=state.device)
+        (slope,) = torch.autograd.grad(state[token] @ ramp, leaf, retain_graph=True)
+        reached = slope[0].flatten(1).abs().sum(1).nonzero().flatten().tolist()
+        if reached != [token]:
+            raise ProofError(
+                f"between the attention blocks {blocks[before].attention!r} and "
+                f"{wiring.attention!r} tokens are mixed by something that is not attention (a "
+                "convolution or a recurrence): contributions would miss it, so it is refused"
+            )
+
+
+def _observed(record: Pass, roles: Sequence[Role]) -> Lengths:
+    """Without padding, the sequences are as long as the attention calls say."""
+    lengths = {role: output.shape[1] for role, (_, _, output) in zip(roles, record.calls, strict=True)}
+    if "self" in lengths:
+        counts = {output.shape[1] for _, _, output in record.calls}
+        if len(counts) > 1:
+            raise ModelError(
+                f"attention runs over sequences of different lengths {sorted(counts)} that are not "
+                "encoder and decoder (several towers, or pooling between layers): not supported"
+            )
+        return Lengths(None, lengths["self"])
+    return Lengths(lengths["encoder"], lengths["decoder"])
+
+
+def _place(example: int, role: Role, length: Lengths) -> Place:
+    source = slice(0, length.source or 0)
+    target = slice(source.stop, source.stop + length.target)
+    queries = source if role == "encoder" else target
+    keys = source if role in ("encoder", "cross") else target
+    return Place(example, role, queries, keys)
+
+
+def _pooling(result: Any, leaf: Tensor) -> Pooling | None:
+    """Which positions of the last block the logits of a classifier depend on."""
+    logits = result.get("logits") if isinstance(result, Mapping) else None
+    if logits is None or logits.dim() != 2:
+        return None
+    mix = torch.linspace(0.5, 1.5, logits.shape[-1], dtype=logits.dtype, device=logits.device)
+    (slope,) = torch.autograd.grad((logits * mix).sum(), leaf, allow_unused=True)
+    if slope is None:
+        return None
+    used = slope[0].flatten(1).abs().sum(1).nonzero().flatten().tolist()
+    if used == [0]:
+        return "first"
+    return "last" if used == [leaf.shape[1] - 1] else "all"

@@ -1,0 +1,201 @@
+"""The command `thalweg`."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import thalweg
+from thalweg.errors import InputError, ModelError, ThalwegError
+
+app = typer.Typer(
+    help="Where each token's information comes from inside a Transformer, and when to believe it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+Text = Annotated[str, typer.Argument(help="The text to explain.")]
+Model = Annotated[
+    str | None, typer.Option("--model", "-m", help="A folder or a hub name; the model that ships if left out.")
+]
+Task = Annotated[str | None, typer.Option(help="The model's task, where its checkpoint does not say.")]
+Goal = Annotated[
+    str | None, typer.Option(help='A position, a token, "prediction" or "all".', show_default=False)
+]
+TargetText = Annotated[str | None, typer.Option(help="What an encoder-decoder's decoder reads.")]
+Words = Annotated[bool, typer.Option("--words", help="Merge tokens into words.")]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the result as JSON; - for the screen.")]
+EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+@app.callback()
+def root(
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        print(thalweg.__version__)
+        raise typer.Exit
+
+
+@app.command(context_settings=EXTRA)
+def explain(
+    context: typer.Context,
+    text: Text,
+    method: Annotated[str, typer.Option(help="See `thalweg methods`.")] = "attention_rollout",
+    model: Model = None,
+    task: Task = None,
+    target: Goal = None,
+    target_text: TargetText = None,
+    words: Words = False,
+    save: Annotated[Path | None, typer.Option(help="Write the result as safetensors.")] = None,
+    json: Json = None,
+) -> None:
+    """Say which tokens an output came from. A method's own parameters are options too, as in --layer 2."""
+    params = _parameters(context.args)
+    subject = _load(model, task)
+    capture = subject.capture(text, target_text)
+    result = thalweg.explain(subject, capture, method, _target(target), **params)
+    result = result.words() if words else result
+    if save is not None:
+        _written(lambda: result.save(save), save)
+    if json is not None:
+        _write_json(result.to_dict(), json)
+    else:
+        from thalweg.views.terminal import show
+
+        show(result, Console())
+
+
+@app.command()
+def compare(
+    text: Text,
+    methods: Annotated[
+        str, typer.Option(help="Two or more methods, separated by commas.")
+    ] = "raw_attention,attention_rollout",
+    model: Model = None,
+    task: Task = None,
+    target: Goal = None,
+    target_text: TargetText = None,
+    words: Words = False,
+    json: Json = None,
+) -> None:
+    """Explain one text by several methods, side by side, with how far they agree."""
+    subject = _load(model, task)
+    names = [name.strip() for name in methods.split(",") if name.strip()]
+    capture = subject.capture(text, target_text)
+    result = thalweg.compare(subject, capture, names, _target(target))
+    if words:
+        result = thalweg.Comparison(tuple(one.words() for one in result.attributions))
+    if json is not None:
+        _write_json(result.to_dict(), json)
+    else:
+        from thalweg.views.terminal import render_comparison
+
+        Console().print(render_comparison(result))
+
+
+@app.command()
+def methods(
+    name: Annotated[str | None, typer.Argument(help="A method, for its parameters.")] = None,
+) -> None:
+    """List the methods with their cost, guarantee and paper; or one of them with its parameters."""
+    from thalweg.registry import find_method, list_methods, options
+
+    console = Console()
+    if name is None:
+        table = Table("method", "what it says", "cost", "guarantee", "paper")
+        for one in list_methods().values():
+            table.add_row(one.name, one.summary, one.cost, one.guarantee, one.paper)
+        console.print(table)
+        return
+    chosen = find_method(name)
+    console.print(f"[bold]{chosen.name}[/bold]  {chosen.paper}\n\n{chosen.function.__doc__}\n")
+    table = Table("option", "default", "expected", "meaning")
+    for one in options(chosen.params):
+        table.add_row(f"--{one.name.replace('_', '-')}", str(one.default), one.choices, one.meaning)
+    console.print(table)
+
+
+def _load(model: str | None, task: str | None) -> "thalweg.Subject":
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    return thalweg.load(model, task=task)  # pyright: ignore[reportArgumentType]
+
+
+def _target(given: str | None) -> Any:
+    if given is None:
+        return None
+    try:
+        return int(given)
+    except ValueError:
+        return given
+
+
+def _parameters(arguments: list[str]) -> dict[str, str]:
+    """`--layer 2 --head=1` as a mapping; what is wrong with a value is for the method to say."""
+    params: dict[str, str] = {}
+    rest = iter(arguments)
+    for argument in rest:
+        if not argument.startswith("--"):
+            raise InputError(f"unexpected argument {argument!r}; a text with spaces needs quotes")
+        name, equals, value = argument.removeprefix("--").partition("=")
+        if not equals:
+            value = next(rest, "")
+            if not value:
+                raise InputError(f"the option --{name} needs a value")
+        params[name.replace("-", "_")] = value
+    return params
+
+
+def _write_json(content: dict[str, Any], path: Path) -> None:
+    text = json.dumps(content, ensure_ascii=False)
+    if str(path) == "-":
+        print(text)
+    else:
+        _written(lambda: path.write_text(text, encoding="utf-8"), path)
+
+
+def _written(write: Callable[[], Any], path: Path) -> None:
+    try:
+        write()
+    except OSError as error:
+        raise InputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+
+
+def main() -> None:
+    """Run the command: exit code 2 for a user's mistake, 1 for a failure, a traceback with --debug."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    debug = "--debug" in sys.argv
+    try:
+        app()
+    except ThalwegError as error:
+        if debug:
+            raise
+        Console(stderr=True).print(f"[red]error:[/red] {_escaped(error)}", highlight=False)
+        sys.exit(2 if isinstance(error, InputError | ModelError) else 1)
+    except Exception as error:  # noqa: BLE001 - the last line of defence of a command
+        if debug:
+            raise
+        Console(stderr=True).print(
+            f"[red]failed:[/red] {type(error).__name__}: {_escaped(error)} (--debug shows where)",
+            highlight=False,
+        )
+        sys.exit(1)
+
+
+def _escaped(error: BaseException) -> str:
+    from rich.markup import escape
+
+    return escape(str(error))

@@ -1,0 +1,157 @@
+"""Read this first: from a text to an explanation, in one short function.
+
+text, model → load → Subject → capture → Capture → method (decompose, aggregate) → Attribution → view
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from thalweg.capture.record import Capture
+from thalweg.errors import InputError
+from thalweg.models.encode import Given
+from thalweg.models.load import Subject
+from thalweg.registry import Maps, Target, find_method, make_params, params_as_dict
+from thalweg.results.attribution import Attribution, Receipt
+from thalweg.results.comparison import Comparison
+from thalweg.tokens import Tokens
+
+Asked = int | str | Sequence[int] | Literal["prediction", "all"] | None
+
+
+def explain(
+    subject: Subject,
+    text: Given | Capture,
+    method: str = "attention_rollout",
+    target: Asked = None,
+    **params: Any,
+) -> Attribution:
+    """Say where the information of a target comes from, by one method.
+
+    `target` is a position, a list of positions, a token's text, "prediction" (what the model's answer is
+    read from: [CLS] of a classifier, the masked position, the last position of a language model) or
+    "all"; left out, it is the prediction where the model makes one, and all positions otherwise.
+
+    >>> import thalweg as tw
+    >>> result = tw.explain(tw.load(), "a gorgeous, witty, seductive movie.")
+    >>> result.scores.shape[0], round(float(result.scores.sum()), 3)
+    (1, 1.0)
+    """
+    capture = text if isinstance(text, Capture) else subject.capture(text)
+    if not isinstance(capture, Capture):
+        raise InputError("explain takes one example; capture a list with subject.capture(texts)")
+    chosen = find_method(method)
+    given = make_params(chosen, params)
+    goal, pooled = resolve(capture, target)
+    maps = chosen.function(capture, goal, given)
+    scores = maps.scores.detach().cpu().double().numpy()
+    assumed = maps.assumed
+    rows = capture.tokens.select(goal.positions)
+    if pooled:
+        scores = scores.mean(0, keepdims=True)
+        rows = _pooled(rows)
+        assumed += ("the prediction is read from all positions: their rows were averaged",)
+    return Attribution(
+        scores=scores,
+        per_layer=None if maps.per_layer is None else maps.per_layer.detach().cpu().numpy(),
+        targets=rows,
+        sources=capture.tokens,
+        method=method,
+        params=params_as_dict(given),
+        receipt=_receipt(capture, maps, scores, assumed),
+        provenance=capture.provenance,
+        prediction=predicted(subject, capture, goal),
+    )
+
+
+def compare(
+    subject: Subject,
+    text: Given | Capture,
+    methods: Sequence[str] = ("raw_attention", "attention_rollout"),
+    target: Asked = None,
+) -> Comparison:
+    """Explain the same pass by several methods, with how far they agree.
+
+    >>> import thalweg as tw
+    >>> tw.compare(tw.load(), "a witty movie.").methods
+    ('raw_attention', 'attention_rollout')
+    """
+    if len(methods) < 2 or len(set(methods)) < len(methods):
+        raise InputError(f"compare takes two or more different methods; {list(methods)} was given")
+    capture = text if isinstance(text, Capture) else subject.capture(text)
+    return Comparison(tuple(explain(subject, capture, name, target) for name in methods))
+
+
+def resolve(capture: Capture, asked: Asked) -> tuple[Target, bool]:
+    """Turn what was asked for into positions; True when they stand for one prediction together."""
+    count = len(capture.tokens)
+    classifier = capture.logits is not None and capture.logits.dim() == 1
+    if asked is None:
+        asked = "prediction" if capture.readout else "all"
+    if asked == "all":
+        return Target(tuple(range(count))), False
+    if asked == "prediction":
+        if not capture.readout:
+            raise InputError(
+                "this model makes no single prediction here (a bare encoder, or a masked language model "
+                'without its mask token in the text): choose a position, a token or "all" as target'
+            )
+        return Target(capture.readout, _output(capture)), classifier and len(capture.readout) > 1
+    if isinstance(asked, str):
+        return Target((_position_of(capture.tokens, asked),)), False
+    positions = [asked] if isinstance(asked, int) else list(asked)
+    wrong = [p for p in positions if not -count <= p < count]
+    if wrong or not positions:
+        raise InputError(f"target {asked} was asked for; positions go from 0 to {count - 1}")
+    return Target(tuple(p % count for p in positions)), False
+
+
+def _position_of(tokens: Tokens, piece: str) -> int:
+    found = [i for i, p in enumerate(tokens.pieces) if p == piece or p.lower() == piece.lower()]
+    if len(found) != 1:
+        many = f"stands at the positions {found}: choose one of them" if found else "is not there"
+        raise InputError(f"target {piece!r} {many}; the tokens are {' '.join(tokens.pieces)}")
+    return found[0]
+
+
+def _output(capture: Capture) -> int | None:
+    """The class or token id that the model chooses."""
+    if capture.logits is None:
+        return None
+    logits = capture.logits
+    if logits.dim() == 2:
+        logits = logits[capture.readout[0] - (len(capture.tokens) - len(logits))]
+    return int(logits.argmax())
+
+
+def predicted(subject: Subject, capture: Capture, goal: Target) -> str | None:
+    """The chosen output in words: a label, or a token."""
+    if goal.output is None:
+        return None
+    labels: Mapping[int, str] = getattr(subject.model.config, "id2label", None) or {}
+    if capture.logits is not None and capture.logits.dim() == 1:
+        return labels.get(goal.output, str(goal.output))
+    return subject.tokenizer.decode([goal.output]) if subject.tokenizer else str(goal.output)
+
+
+def _pooled(rows: Tokens) -> Tokens:
+    from thalweg.tokens import anonymous
+
+    one = anonymous(1)
+    return Tokens(
+        ("[mean of all]",), one.ids, (True,), one.spans, one.words, one.segments, rows.texts
+    )
+
+
+def _receipt(
+    capture: Capture, maps: Maps, scores: np.ndarray, assumed: tuple[str, ...]
+) -> Receipt:
+    return Receipt(
+        parity=maps.parity or tuple(block.parity for block in capture.blocks),
+        sum_of_parts=tuple(block.sum_error for block in capture.blocks),
+        tolerance=max(block.tolerance for block in capture.blocks),
+        row_sum_error=float(np.abs(scores.sum(1) - 1).max()),
+        figures=dict(maps.figures),
+        assumed=assumed,
+    )

@@ -1,0 +1,37 @@
+"""Numbers in one place: the precision that is worked in, errors, and how large they may be."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def working(dtype: torch.dtype) -> torch.dtype:
+    """Half precision is decomposed in float32; everything else as it is."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def tolerance(dtype: torch.dtype, terms: int) -> float:
+    """How far a sum of `terms` numbers may be from the model's own, relative to its size.
+
+    A kernel rounds its result to `dtype` a few times and accumulates in the working precision, where
+    rounding errors grow like the square root of the number of terms.
+    """
+    rounding = 8 * torch.finfo(dtype).eps
+    return rounding + 16 * torch.finfo(working(dtype)).eps * max(terms, 1) ** 0.5
+
+
+def relative_error(
+    actual: Float[Tensor, "token *rest"], expected: Float[Tensor, "token *rest"]
+) -> float:
+    """Largest error of a token's vector, relative to that vector's length.
+
+    A token whose vector nearly vanishes is measured against a hundredth of the mean length instead.
+    """
+    if actual.numel() == 0:
+        return 0.0
+    exact = working(torch.promote_types(actual.dtype, expected.dtype))
+    wanted = expected.to(exact).flatten(1)
+    length = wanted.norm(dim=1)
+    floor = 0.01 * length.mean() + torch.finfo(exact).tiny
+    error = (actual.to(exact).flatten(1) - wanted).norm(dim=1)
+    return float((error / length.clamp_min(floor)).max())

@@ -1,0 +1,163 @@
+"""A result: scores of sources for targets, with what was checked and where it comes from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from thalweg.axes import LayerArray, ScoreArray
+from thalweg.errors import InputError, MissingExtraError
+from thalweg.tokens import Tokens
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What was checked against the real pass, and to what error.
+
+    `parity`: weights times values against the model's own kernel, and `sum_of_parts`: input plus
+    attention branch against what flowed, both relative and per block. `assumed` says in words what was
+    taken for granted.
+    """
+
+    parity: tuple[float, ...]
+    sum_of_parts: tuple[float, ...]
+    tolerance: float
+    row_sum_error: float
+    figures: Mapping[str, float]
+    assumed: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """Scores [target source]: how much of each target comes from each source. Arrays are read-only."""
+
+    scores: ScoreArray
+    targets: Tokens
+    sources: Tokens
+    method: str
+    params: Mapping[str, Any]
+    receipt: Receipt
+    provenance: Mapping[str, str]
+    prediction: str | None = None
+    per_layer: LayerArray | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("scores", "per_layer"):
+            array = getattr(self, name)
+            if array is not None:
+                array = np.array(array)
+                array.setflags(write=False)
+                object.__setattr__(self, name, array)
+
+    def words(self) -> "Attribution":
+        """The same over whole words: sources are summed, targets averaged, so rows keep their sum."""
+        if all(span is None for span in self.sources.spans):
+            raise InputError(
+                "these tokens have no place in a text, so words are unknown: give a text, not token ids"
+            )
+        rows, columns = self.targets.word_groups(), self.sources.word_groups()
+        gather = np.zeros((len(self.sources), len(columns)))
+        for number, (_, positions) in enumerate(columns):
+            gather[positions, number] = 1
+        average = np.zeros((len(rows), len(self.targets)))
+        for number, (_, positions) in enumerate(rows):
+            average[number, positions] = 1 / len(positions)
+        per_layer = None
+        if self.per_layer is not None and self.per_layer.shape[-1] == len(self.sources):
+            mean = gather.T / gather.sum(0)[:, None]
+            per_layer = mean @ self.per_layer @ gather
+        return replace(
+            self,
+            scores=average @ self.scores @ gather,
+            per_layer=per_layer,
+            targets=_merged(self.targets, rows),
+            sources=_merged(self.sources, columns),
+        )
+
+    def top(self, count: int = 5, target: int = 0) -> list[tuple[str, float]]:
+        """The sources that give most to a target (a row number), largest first."""
+        row = self.scores[target]
+        best = np.argsort(-np.abs(row), kind="stable")[:count]
+        return [(self.sources.pieces[i], float(row[i])) for i in best]
+
+    def select(
+        self, targets: Sequence[int] | None = None, *, special: bool = True
+    ) -> "Attribution":
+        """Some of the rows; with `special=False` without the columns of special tokens, not renormalised."""
+        rows = tuple(range(len(self.targets)) if targets is None else targets)
+        if not all(-len(self.targets) <= row < len(self.targets) for row in rows):
+            raise InputError(f"rows {list(rows)} were asked for, there are {len(self.targets)} targets")
+        columns = tuple(
+            i for i, is_special in enumerate(self.sources.special) if special or not is_special
+        )
+        return replace(
+            self,
+            scores=self.scores[np.ix_(rows, columns)],
+            per_layer=None if len(columns) < len(self.sources) else self.per_layer,
+            targets=self.targets.select(rows),
+            sources=self.sources.select(columns),
+        )
+
+    def renormalised(self) -> "Attribution":
+        """Rows divided by the sum of their absolute values; a row of zeros stays as it is."""
+        size = np.abs(self.scores).sum(1, keepdims=True)
+        return replace(self, scores=self.scores / np.where(size == 0, 1, size))
+
+    def to_pandas(self) -> "DataFrame":
+        """One row per pair of target and source."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingExtraError("to_pandas needs pandas: install thalweg[data]") from error
+        targets, sources = np.indices(self.scores.shape).reshape(2, -1)
+        return pandas.DataFrame(
+            {
+                "target": targets,
+                "target_token": [self.targets.pieces[i] for i in targets],
+                "source": sources,
+                "source_token": [self.sources.pieces[i] for i in sources],
+                "score": self.scores.ravel(),
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain lists and numbers, ready for JSON."""
+        from thalweg.results.storage import header
+
+        layers = None if self.per_layer is None else self.per_layer.tolist()
+        return {**header(self), "scores": self.scores.tolist(), "per_layer": layers}
+
+    def save(self, path: "str | Path") -> None:
+        """Write to one safetensors file, whose header holds everything that is not a number."""
+        from thalweg.results.storage import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: "str | Path") -> "Attribution":
+        """Read what `save` wrote."""
+        from thalweg.results.storage import load
+
+        return load(path)
+
+
+def _merged(tokens: Tokens, groups: list[tuple[str, list[int]]]) -> Tokens:
+    """One token per word, with the span from its first character to its last."""
+
+    def span(positions: list[int]) -> tuple[int, int] | None:
+        known = [s for p in positions if (s := tokens.spans[p])]
+        return (known[0][0], max(end for _, end in known)) if known else None
+
+    firsts = tuple(positions[0] for _, positions in groups)
+    return replace(
+        tokens.select(firsts),
+        pieces=tuple(label for label, _ in groups),
+        ids=tuple(tokens.ids[p[0]] if len(p) == 1 else None for _, p in groups),
+        spans=tuple(span(positions) for _, positions in groups),
+    )

@@ -1,0 +1,38 @@
+"""Several methods on one pass, side by side."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.stats import rankdata
+
+from thalweg.results.attribution import Attribution
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Attributions of the same targets and sources by different methods."""
+
+    attributions: tuple[Attribution, ...]
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return tuple(one.method for one in self.attributions)
+
+    def agreement(self) -> Float[np.ndarray, "method method"]:
+        """Spearman's rank correlation between methods over all scores; NaN where one is constant."""
+        ranks = np.stack([rankdata(one.scores, axis=1).ravel() for one in self.attributions])
+        ranks = ranks - ranks.mean(1, keepdims=True)
+        size = np.linalg.norm(ranks, axis=1, keepdims=True)
+        size[size == 0] = np.nan
+        return (ranks / size) @ (ranks / size).T
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain lists and numbers, ready for JSON."""
+        agreement = [[None if np.isnan(v) else float(v) for v in row] for row in self.agreement()]
+        return {
+            "methods": list(self.methods),
+            "agreement": agreement,
+            "attributions": [one.to_dict() for one in self.attributions],
+        }

@@ -1,0 +1,85 @@
+"""Attributions in one file: safetensors for the numbers, a JSON header for everything else."""
+
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from thalweg.errors import InputError
+from thalweg.results.attribution import Attribution, Receipt
+from thalweg.tokens import Tokens
+
+SCHEMA = 1
+
+
+def header(attribution: Attribution) -> dict[str, Any]:
+    """All that is not an array, as plain lists and numbers."""
+    return {
+        "schema": SCHEMA,
+        "method": attribution.method,
+        "params": dict(attribution.params),
+        "prediction": attribution.prediction,
+        "targets": asdict(attribution.targets),
+        "sources": asdict(attribution.sources),
+        "receipt": {**vars(attribution.receipt), "figures": dict(attribution.receipt.figures)},
+        "provenance": dict(attribution.provenance),
+    }
+
+
+def save(attribution: Attribution, path: str | Path) -> None:
+    """Write the file whole or not at all: a killed run leaves what was there before."""
+    path = Path(path)
+    arrays = {"scores": attribution.scores}
+    if attribution.per_layer is not None:
+        arrays["per_layer"] = attribution.per_layer
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".draft")
+    os.close(handle)
+    try:
+        save_file(arrays, draft, metadata={"thalweg": json.dumps(header(attribution))})
+        os.replace(draft, path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | Path) -> Attribution:
+    """Read a file that `save` wrote; anything else is refused."""
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            described = json.loads((file.metadata() or {}).get("thalweg", "{}"))
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+    except (OSError, SafetensorError, json.JSONDecodeError) as error:
+        raise InputError(f"{str(path)!r} is not an attribution that Thalweg saved: {error}") from error
+    if described.get("schema") != SCHEMA:
+        raise InputError(
+            f"{str(path)!r} has the schema {described.get('schema')!r}; this version reads {SCHEMA}"
+        )
+    receipt = described["receipt"]
+    return Attribution(
+        scores=arrays["scores"],
+        per_layer=arrays.get("per_layer"),
+        targets=_tokens(described["targets"]),
+        sources=_tokens(described["sources"]),
+        method=described["method"],
+        params=described["params"],
+        prediction=described["prediction"],
+        receipt=Receipt(
+            parity=tuple(receipt["parity"]),
+            sum_of_parts=tuple(receipt["sum_of_parts"]),
+            tolerance=receipt["tolerance"],
+            row_sum_error=receipt["row_sum_error"],
+            figures=receipt["figures"],
+            assumed=tuple(receipt["assumed"]),
+        ),
+        provenance=described["provenance"],
+    )
+
+
+def _tokens(columns: dict[str, list]) -> Tokens:
+    spans = tuple(None if span is None else (span[0], span[1]) for span in columns["spans"])
+    return Tokens(**{**{name: tuple(column) for name, column in columns.items()}, "spans": spans})

@@ -1,0 +1,104 @@
+"""The positions of a pass as a person reads them: pieces, places in the text, and words."""
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """One entry per position.
+
+    `spans` are character ranges [start, end) in `texts[segment]`, None where a token has no text of its
+    own (special tokens) or the place is not known. `words` numbers the tokenizer's own words.
+    """
+
+    pieces: tuple[str, ...]
+    ids: tuple[int | None, ...]
+    special: tuple[bool, ...]
+    spans: tuple[tuple[int, int] | None, ...]
+    words: tuple[int | None, ...]
+    segments: tuple[int, ...]
+    texts: tuple[str | None, ...]
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def __add__(self, other: "Tokens") -> "Tokens":
+        """The positions of a source followed by those of a target."""
+        shift = len(self.texts)
+        return Tokens(
+            self.pieces + other.pieces,
+            self.ids + other.ids,
+            self.special + other.special,
+            self.spans + other.spans,
+            self.words + other.words,
+            self.segments + tuple(segment + shift for segment in other.segments),
+            self.texts + other.texts,
+        )
+
+    def select(self, positions: tuple[int, ...]) -> "Tokens":
+        """The tokens at these positions, in this order."""
+
+        def pick(column: tuple) -> tuple:
+            return tuple(column[p] for p in positions)
+
+        return replace(
+            self,
+            pieces=pick(self.pieces),
+            ids=pick(self.ids),
+            special=pick(self.special),
+            spans=pick(self.spans),
+            words=pick(self.words),
+            segments=pick(self.segments),
+        )
+
+    def word_groups(self) -> list[tuple[str, list[int]]]:
+        """Words with the positions that make them up.
+
+        A token joins the word of the one before it when it continues the same text without white space
+        and the tokenizer does not say that another word begins. A token without a place in the text
+        stands alone.
+        """
+        groups: list[tuple[str, list[int]]] = []
+        for position, piece in enumerate(self.pieces):
+            if groups and self._continues(position):
+                positions = groups[-1][1] + [position]
+                groups[-1] = (self._surface(positions), positions)
+            else:
+                label = piece if self.spans[position] is None else self._surface([position])
+                groups.append((label, [position]))
+        return groups
+
+    def _continues(self, position: int) -> bool:
+        span, before = self.spans[position], self.spans[position - 1]
+        text = self.texts[self.segments[position]]
+        if span is None or before is None or text is None:
+            return False
+        if self.segments[position] != self.segments[position - 1]:
+            return False
+        if span[0] < before[1]:
+            return True  # several tokens for one character
+        if span[0] > before[1] or text[span[0] : span[0] + 1].isspace():
+            return False
+        own, other = self.words[position], self.words[position - 1]
+        return own is None or own == other
+
+    def _surface(self, positions: list[int]) -> str:
+        spans = [span for p in positions if (span := self.spans[p])]
+        text = self.texts[self.segments[positions[0]]]
+        if not spans or text is None:
+            return "".join(self.pieces[p] for p in positions)
+        return text[spans[0][0] : max(end for _, end in spans)].strip()
+
+
+def anonymous(count: int) -> Tokens:
+    """Positions that are no tokens of text: patches of an image, frames of speech."""
+    nothing = (None,) * count
+    return Tokens(
+        pieces=tuple(f"#{i}" for i in range(count)),
+        ids=nothing,
+        special=(False,) * count,
+        spans=nothing,
+        words=nothing,
+        segments=(0,) * count,
+        texts=(None,),
+    )

@@ -1,0 +1,108 @@
+"""An explanation in a terminal: the text shaded by contribution, the largest sources, the receipt."""
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from thalweg.results.attribution import Attribution, Receipt
+from thalweg.results.comparison import Comparison
+
+STEPS = 6  # shades; terminals and eyes tell no more apart
+
+
+def show(attribution: Attribution, console: Console, top: int = 8) -> None:
+    """Print one explanation; several targets are printed one below the other."""
+    console.print(render(attribution, top))
+
+
+def render(attribution: Attribution, top: int = 8) -> RenderableType:
+    """Everything that a person asks first, in that order."""
+    parts: list[RenderableType] = [_heading(attribution)]
+    for row in range(len(attribution.targets)):
+        if len(attribution.targets) > 1:
+            parts.append(Text(f"\ntarget {row}: {printable(attribution.targets.pieces[row])}", "bold"))
+        parts.append(shaded(attribution, row))
+        if len(attribution.targets) == 1:
+            parts.append(_largest(attribution, row, top))
+    parts.append(_receipt(attribution.receipt))
+    return Group(*parts)
+
+
+def render_comparison(comparison: Comparison) -> RenderableType:
+    """The text once per method, and how far the methods agree."""
+    first = comparison.attributions[0]
+    parts: list[RenderableType] = [_heading(first, method=False)]
+    for one in comparison.attributions:
+        parts.append(Text(f"\n{one.method}", "bold"))
+        parts += [shaded(one, row) for row in range(len(one.targets))]
+    agreement = comparison.agreement()
+    table = Table("rank agreement", *comparison.methods, box=None, header_style="dim")
+    for name, row in zip(comparison.methods, agreement, strict=True):
+        table.add_row(name, *("–" if np.isnan(v) else f"{v:+.2f}" for v in row))
+    return Group(*parts, Text(), table, *(_receipt(one.receipt) for one in comparison.attributions))
+
+
+def shaded(attribution: Attribution, row: int) -> Text:
+    """The sources in order, each on a background as strong as its score."""
+    scores = attribution.scores[row]
+    largest = max(float(np.abs(scores).max()), 1e-12)
+    text = Text()
+    for piece, score in zip(attribution.sources.pieces, scores, strict=True):
+        strength = round(STEPS * abs(float(score)) / largest)
+        text.append(printable(piece), _shade(strength, score < 0))
+        text.append(" ")
+    return text
+
+
+def printable(piece: str) -> str:
+    """A token as one visible run: control characters are spelled out, so none can move the cursor."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in piece) or "␣"
+
+
+def _shade(strength: int, negative: bool) -> str:
+    if strength == 0:
+        return "dim"
+    part = strength / STEPS
+    low, high = ((255, 236, 217), (214, 96, 10)) if negative else ((222, 235, 250), (24, 90, 170))
+    red, green, blue = (round(a + (b - a) * part) for a, b in zip(low, high, strict=True))
+    front = "white" if part > 0.5 else "black"
+    return f"{front} on rgb({red},{green},{blue})" + (" bold" if strength == STEPS else "")
+
+
+def _heading(attribution: Attribution, method: bool = True) -> Text:
+    text = Text()
+    if method:
+        text.append(attribution.method, "bold")
+        chosen = ", ".join(f"{k}={v}" for k, v in attribution.params.items() if v is not None)
+        text.append(f" ({chosen})\n" if chosen else "\n", "dim")
+    text.append(f"model {attribution.provenance['model']}", "dim")
+    if attribution.prediction is not None:
+        text.append("   prediction ")
+        text.append(printable(attribution.prediction), "bold")
+    if len(attribution.targets) == 1:
+        text.append(f"   read at {printable(attribution.targets.pieces[0])}")
+    return text
+
+
+def _largest(attribution: Attribution, row: int, top: int) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 1))
+    largest = float(np.abs(attribution.scores[row]).max()) or 1.0
+    for piece, score in attribution.top(top, row):
+        bar = "█" * max(1, round(20 * abs(score) / largest)) if score else ""
+        table.add_row(printable(piece), f"{score:.3f}", Text(bar, "blue" if score >= 0 else "dark_orange"))
+    return table
+
+
+def _receipt(receipt: Receipt) -> Text:
+    checks = [
+        f"parity {max(receipt.parity):.0e}",
+        f"sum of parts {max(receipt.sum_of_parts):.0e}",
+        f"(allowed {receipt.tolerance:.0e})",
+        f"rows sum to 1 within {receipt.row_sum_error:.0e}",
+        *(f"{name} {value:.3g}" for name, value in receipt.figures.items()),
+    ]
+    text = Text("checked: " + ", ".join(checks), "dim")
+    if receipt.assumed:
+        text.append("\nassumed: " + "; ".join(receipt.assumed))
+    return text
