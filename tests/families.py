@@ -219,7 +219,7 @@ def family(
     )
 
 
-SUPPORTED: tuple[Family, ...] = (
+THROUGH_REGISTRY: tuple[Family, ...] = (
     family("bert", "classification", "post_norm"),
     family("roberta", "classification", "post_norm"),
     family("xlm_roberta", "classification", "post_norm", model_type="xlm-roberta"),
@@ -282,8 +282,6 @@ SUPPORTED: tuple[Family, ...] = (
     family("hunyuan_v1_dense", "causal_lm", "pre_norm rotary gqa"),
     family("persimmon", "causal_lm", "pre_norm rotary"),
     family("olmo3", "causal_lm", "branch_norm rotary gqa sliding_window", **LOCAL_GLOBAL),
-    family("bitnet", "causal_lm", "pre_norm rotary gqa norm_before_projection"),
-    family("diffllama", "causal_lm", "pre_norm rotary gqa two_calls", attentions={"self": 6}),
     family(
         "gemma4_text",
         "causal_lm",
@@ -293,23 +291,6 @@ SUPPORTED: tuple[Family, ...] = (
         num_kv_shared_layers=1,
         vocab_size_per_layer_input=VOCABULARY,
         hidden_size_per_layer_input=8,
-        **LOCAL_GLOBAL,
-    ),
-    family(
-        "qwen3_next",
-        "causal_lm",
-        "pre_norm rotary gqa moe hybrid gate_before_projection",
-        attentions={"self": 2},
-        layer_types=["full_attention", "linear_attention", "full_attention"],
-        linear_key_head_dim=8,
-        linear_value_head_dim=8,
-        linear_num_key_heads=2,
-        linear_num_value_heads=4,
-    ),
-    family(
-        "afmoe",
-        "causal_lm",
-        "pre_norm branch_norm rotary gqa moe sliding_window gate_before_projection",
         **LOCAL_GLOBAL,
     ),
     family(
@@ -332,14 +313,6 @@ SUPPORTED: tuple[Family, ...] = (
         n_group=2,
         topk_group=1,
         first_k_dense_replace=1,
-    ),
-    family(
-        "lfm2",
-        "causal_lm",
-        "pre_norm rotary gqa hybrid",
-        attentions={"self": 2},
-        layer_types=["full_attention", "conv", "full_attention"],
-        block_auto_adjust_ff_dim=False,
     ),
     family("t5", "seq2seq", "pre_norm position_bias", unscaled=".q.weight", **T5),
     family("mt5", "seq2seq", "pre_norm position_bias", unscaled=".q.weight", **T5),
@@ -391,6 +364,38 @@ AROUND_REGISTRY: tuple[Family, ...] = (
     family("xglm", "causal_lm", "pre_norm", ffn_dim=48),
 )
 
-WITHOUT_ATTENTION: tuple[Family, ...] = (
+PROVED = THROUGH_REGISTRY + AROUND_REGISTRY
+
+# A norm or a gate before the projection, two kernels for one head, mixing without attention, none at all.
+REFUSED: tuple[Family, ...] = (
+    family("bitnet", "causal_lm", "pre_norm rotary gqa norm_before_projection"),
+    family("diffllama", "causal_lm", "pre_norm rotary gqa two_calls", attentions={"self": 6}),
+    family(
+        "qwen3_next",
+        "causal_lm",
+        "pre_norm rotary gqa moe hybrid gate_before_projection",
+        attentions={"self": 2},
+        layer_types=["full_attention", "linear_attention", "full_attention"],
+        linear_key_head_dim=8,
+        linear_value_head_dim=8,
+        linear_num_key_heads=2,
+        linear_num_value_heads=4,
+    ),
+    family(
+        "afmoe",
+        "causal_lm",
+        "pre_norm branch_norm rotary gqa moe sliding_window gate_before_projection",
+        **LOCAL_GLOBAL,
+    ),
+    family(
+        "lfm2",
+        "causal_lm",
+        "pre_norm rotary gqa hybrid",
+        attentions={"self": 2},
+        layer_types=["full_attention", "conv", "full_attention"],
+        block_auto_adjust_ff_dim=False,
+    ),
     family("mamba", "causal_lm", "pre_norm", attentions={}, state_size=4),
 )
+
+BY_NAME = {one.name: one for one in PROVED + REFUSED}

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 
 from thalweg.capture.attention import Call
 from thalweg.capture.norm import read_norm
-from thalweg.capture.observe import Pass, Seen, Tap
+from thalweg.capture.observe import Pass, Tap
 from thalweg.errors import ProofError
-from thalweg.numerics import relative_error, tolerance
 
 
 @dataclass(frozen=True)
@@ -37,170 +36,172 @@ class Wiring:
     output: Tap | None  # what the norm after the sum returned
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class _State:
+    """A tensor that was seen, as rows of numbers in double precision."""
+
+    tap: Tap
+    time: int
+    rows: Tensor  # [token width]
+    shape: tuple[int, ...]
+    mark: tuple[float, float]  # equal for equal tensors, different for others
+
+
+@dataclass(frozen=True, eq=False)
 class _Branch:
     """What attention adds to the residual, followed as far as some module boundary."""
 
-    value: Tensor  # [token width]
-    time: int
+    state: _State
     norm: str | None = None
     scale: str | None = None
 
 
 def discover(model: nn.Module, trace: Pass) -> list[Wiring]:
     """The wiring of every attention call of a fully watched pass, in the order in which they ran."""
-    trace = _detached(trace)
-    names = {id(module): name for name, module in model.named_modules()}
     modules = dict(model.named_modules())
+    names = {id(module): name for name, module in modules.items()}
+    states = [_state(seen.tap, seen.time, seen.value) for seen in trace.seen]
     times = [time for time, _, _ in trace.calls] + [trace.clock + 1] * 2
     wirings = []
     for number, (time, call, output) in enumerate(trace.calls):
-        name = names.get(id(call.module))
         before = times[number - 1] if number else 0
         search = _Search(
             modules,
-            earlier=[s for s in trace.seen if before < s.time < time],
-            later=[s for s in trace.seen if time < s.time < times[number + 1]],
-            following=[s for s in trace.seen if time < s.time < times[number + 2]],
+            torch.finfo(output.dtype).eps,
+            earlier=[s for s in states if before < s.time < time],
+            later=[s for s in states if time < s.time < times[number + 1]],
+            following=[s for s in states if time < s.time < times[number + 2]],
         )
-        wirings.append(search.wiring(name, call, output))
+        merged = _state(Tap("", "out", None, 0), time, output.flatten(-2))
+        wirings.append(search.wiring(names.get(id(call.module)), call, merged))
     return wirings
 
 
+@dataclass(frozen=True, eq=False)
 class _Search:
     """The tensors around one attention call, and the questions asked of them."""
 
-    def __init__(
-        self,
-        modules: dict[str, nn.Module],
-        earlier: Sequence[Seen],
-        later: Sequence[Seen],
-        following: Sequence[Seen],
-    ) -> None:
-        self.modules = modules
-        self.earlier = earlier
-        self.later = later
-        self.following = following
+    modules: dict[str, nn.Module]
+    eps: float
+    earlier: Sequence[_State]
+    later: Sequence[_State]  # until the next attention call
+    following: Sequence[_State]  # until the one after that
 
-    def wiring(self, name: str | None, call: Call, output: Tensor) -> Wiring:
-        projected = self._projection(name or f"call {call.implementation}", output)
-        if name is None:
-            name = projected.tap.module.rpartition(".")[0]
-        branch = _Branch(_rows(projected.value), projected.time)
+    def wiring(self, name: str | None, call: Call, merged: _State) -> Wiring:
+        projected = self._projection(name, merged)
+        name = projected.tap.module.rpartition(".")[0] if name is None else name
+        branch = _Branch(projected)
         branches = [branch, *self._steps(branch)]
-        for parallel in (False, True):
+        for find in (self._sum, self._parallel_sum):
             for branch in branches:
-                found = self._sum(branch, parallel)
-                if found:
-                    residual, total, beside, multiplier = found
-                    norm = None if parallel else self._norm_after(total)
-                    return Wiring(
-                        attention=name,
-                        cross=self._is_cross(name, call),
-                        projection=projected.tap.module,
-                        branch_norm=branch.norm,
-                        scale=branch.scale,
-                        multiplier=multiplier,
-                        residual=residual.tap,
-                        total=total.tap,
-                        parallel=beside.tap if beside else None,
-                        norm=norm.tap.module if norm else None,
-                        output=norm.tap if norm else None,
-                    )
+                found = find(branch.state)
+                if found is None:
+                    continue
+                residual, total, beside, multiplier = found
+                norm = None if beside else self._norm_after(total)
+                return Wiring(
+                    attention=name,
+                    cross=self._is_cross(name, call),
+                    projection=projected.tap.module,
+                    branch_norm=branch.norm,
+                    scale=branch.scale,
+                    multiplier=multiplier,
+                    residual=residual.tap,
+                    total=total.tap,
+                    parallel=beside.tap if beside else None,
+                    norm=norm.tap.module if norm else None,
+                    output=norm.tap if norm else None,
+                )
         raise ProofError(
             f"cannot explain the attention block around {name!r}: the output of "
             f"{projected.tap.module!r} was seen, but no later tensor is the sum of it (or of its norm "
             "or scale) and an earlier hidden state, so where the residual joins is unknown"
         )
 
-    def _projection(self, name: str, output: Tensor) -> Seen:
-        """The first weighted module that is given the merged heads: its result."""
-        merged = output.reshape(-1, output.shape[-2] * output.shape[-1])
-        for seen in self.later:
-            if seen.tap.side == "in" and _same(seen.value, merged):
-                module = self.modules[seen.tap.module]
-                if any(True for _ in module.parameters(recurse=False)) or not list(module.children()):
-                    for result in self.later:
-                        if _is_result(result.tap, seen.tap) and not _same(result.value, merged):
-                            return result
+    def _projection(self, name: str | None, merged: _State) -> _State:
+        """The first module that turns the merged heads into something else: its result."""
+        for given, result in self._calls(merged, self.later):
+            module = self.modules[given.tap.module]
+            own = any(True for _ in module.parameters(recurse=False))
+            if (own or not list(module.children())) and result.mark != merged.mark:
+                return result
         raise ProofError(
-            f"cannot explain the attention of {name!r}: no module was given its merged heads "
-            f"(shape {tuple(merged.shape)}), so there is no output projection to read; a gate or a norm "
+            f"cannot explain the attention of {name or 'a block'!r}: no module was given its merged "
+            f"heads (shape {merged.shape}), so there is no output projection to read; a gate or a norm "
             "between attention and projection is not supported"
         )
 
     def _steps(self, branch: _Branch) -> Iterator[_Branch]:
         """A norm or a scale per channel that the branch passes before it joins the residual."""
-        for seen in self.later:
-            if seen.tap.side != "in" or seen.time < branch.time or not _same(seen.value, branch.value):
+        for given, result in self._calls(branch.state, self.later):
+            if given.shape != result.shape or result.mark == given.mark:
                 continue
-            result = next((r for r in self.later if _is_result(r.tap, seen.tap)), None)
-            if result is None or result.value.shape != seen.value.shape:
-                continue
-            module, image = self.modules[seen.tap.module], _rows(result.value)
-            if _same(image, branch.value):
-                continue
-            if read_norm(module, branch.value, image) is not None:
-                step = _Branch(image, result.time, norm=seen.tap.module, scale=branch.scale)
-            elif _is_scale(branch.value, image):
-                step = _Branch(image, result.time, norm=branch.norm, scale=seen.tap.module)
+            if self._norm(given, result):
+                step = _Branch(result, norm=given.tap.module, scale=branch.scale)
+            elif self._is_scale(given.rows, result.rows):
+                step = _Branch(result, norm=branch.norm, scale=given.tap.module)
             else:
                 continue
             yield step
             yield from self._steps(step)
 
-    def _sum(
-        self, branch: _Branch, parallel: bool
-    ) -> tuple[Seen, Seen, Seen | None, float] | None:
-        """(residual, total, what ran beside, multiplier) with total = residual + m · branch + beside."""
-        states = _distinct(self.earlier, branch.value)
-        totals = _distinct([s for s in self.later if s.time > branch.time], branch.value)
-        outputs = _distinct([s for s in self.later if s.tap.side == "out"], branch.value)
-        flat = branch.value.flatten()
-        for total in totals:
+    def _sum(self, branch: _State) -> tuple[_State, _State, None, float] | None:
+        """(residual, total, nothing, m) with total = residual + m · branch."""
+        states = _distinct(self.earlier, branch)
+        if not states:
+            return None
+        stacked = torch.stack([state.rows for state in states])  # [state token width]
+        for total in _distinct(self.later, branch):
+            if total.time < branch.time:
+                continue
+            hit = self._adds_up(total.rows, stacked, branch.rows)
+            if hit is not None:
+                return states[hit], total, None, 1.0
             for state in states:
-                rest = (_rows(total.value) - _rows(state.value)).flatten()
-                if parallel:
-                    for beside in outputs:
-                        if _equal(rest - flat, _rows(beside.value).flatten(), total.value):
-                            return state, total, beside, 1.0
-                else:
-                    multiplier = float(rest @ flat / (flat @ flat))
-                    close = abs(multiplier - 1) < 1e-3
-                    if abs(multiplier) > 1e-2 and _equal(rest, multiplier * flat, total.value):
-                        return state, total, None, 1.0 if close else multiplier
+                multiplier = _multiple(total.rows - state.rows, branch.rows)
+                for digits in (1, 2, 3, 4, 12):  # the shortest number that explains it
+                    scaled = round(multiplier, digits) * branch.rows
+                    if self._adds_up(total.rows, state.rows[None], scaled) is not None:
+                        return state, total, None, round(multiplier, digits)
         return None
 
-    def _norm_after(self, total: Seen) -> Seen | None:
-        """The norm's result, if the next block builds on it and not on the sum itself."""
-        summed = _rows(total.value)
-        for seen in self.following:
-            if seen.tap.side != "in" or not _same(seen.value, summed):
-                continue
-            result = next((r for r in self.following if _is_result(r.tap, seen.tap)), None)
-            if result is None or result.value.numel() != summed.numel():
-                continue
-            if read_norm(self.modules[seen.tap.module], summed, _rows(result.value)) is None:
-                continue
-            after = [s for s in self.following if s.time > result.time]
-            if self._carries(_rows(result.value), after) and not self._carries(summed, after):
-                return result
+    def _parallel_sum(self, branch: _State) -> tuple[_State, _State, _State, float] | None:
+        """(residual, total, beside, 1) with total = residual + branch + what ran beside."""
+        outputs = _distinct([s for s in self.later if s.tap.side == "out"], branch)
+        if not outputs:
+            return None
+        stacked = torch.stack([output.rows for output in outputs])  # [output token width]
+        for total in _distinct(self.later, branch):
+            for state in _distinct(self.earlier, branch):
+                hit = self._adds_up(total.rows, stacked, branch.rows, state.rows)
+                if total.time > branch.time and hit is not None:
+                    return state, total, outputs[hit], 1.0
         return None
 
-    def _carries(self, base: Tensor, after: Sequence[Seen]) -> bool:
+    def _norm_after(self, total: _State) -> _State | None:
+        """The norm's result, if what follows builds on it and not on the sum itself."""
+        for given, result in self._calls(total, self.following):
+            if self._norm(given, result):
+                after = [s for s in self.following if s.time > result.time]
+                if self._carries(result, after) and not self._carries(total, after):
+                    return result
+        return None
+
+    def _carries(self, base: _State, after: Sequence[_State]) -> bool:
         """Whether some later tensor is `base` plus a multiple of a module's output."""
-        candidates = _distinct(after, base)
-        outputs = torch.stack(
-            [_rows(s.value).flatten() for s in candidates if s.tap.side == "out"] or [base.flatten()]
-        )  # [output token·width]
-        for total in candidates:
-            rest = (_rows(total.value) - base).flatten()
-            if float(rest.norm()) == 0:
-                continue
-            multiples = (outputs @ rest) / outputs.square().sum(1).clamp_min(1e-30)
-            alike = (outputs @ rest).abs() / (outputs.norm(dim=1) * rest.norm()).clamp_min(1e-30)
-            best = int(alike.argmax())
-            if _equal(rest, multiples[best] * outputs[best], total.value):
+        totals = _distinct(after, base)
+        outputs = [s.rows for s in totals if s.tap.side == "out"]
+        if not outputs:
+            return False
+        stacked = torch.stack(outputs)  # [output token width]
+        for total in totals:
+            rest = total.rows - base.rows
+            if self._adds_up(total.rows, stacked, base.rows) is not None:
+                return True
+            alike = (stacked * rest).sum((1, 2)).abs() / stacked.flatten(1).norm(dim=1).clamp_min(1e-30)
+            best = stacked[int(alike.argmax())]
+            scaled = _multiple(rest, best) * best
+            if self._adds_up(total.rows, scaled[None], base.rows) is not None:
                 return True
         return False
 
@@ -208,51 +209,74 @@ class _Search:
         """Whether keys come from another sequence: the module was given two different ones."""
         calls = [s for s in self.earlier if s.tap.module == name and s.tap.side == "in"]
         last = max((s.tap.call for s in calls), default=0)
-        given = [s.value for s in calls if s.tap.call == last and s.value.dim() == 3]
+        given = [s for s in calls if s.tap.call == last and len(s.shape) == 3]
         return any(
-            other.shape[1] == call.value.shape[2]
-            and other.shape[0] == given[0].shape[0]
-            and other.shape[2] == given[0].shape[2]
-            and not _same(other, given[0])
+            other.shape == (given[0].shape[0], call.value.shape[2], given[0].shape[2])
+            and other.mark != given[0].mark
             for other in given[1:]
         )
 
+    def _calls(
+        self, given: _State, among: Sequence[_State]
+    ) -> Iterator[tuple[_State, _State]]:
+        """(argument, result) of every module call that was given this tensor as it is."""
+        for one in among:
+            if one.tap.side == "in" and one.mark == given.mark and one.time > given.time - 1:
+                for result in among:
+                    tap = result.tap
+                    if (tap.module, tap.side, tap.call) == (one.tap.module, "out", one.tap.call):
+                        yield one, result
+                        break
 
-def _detached(trace: Pass) -> Pass:
-    calls = [(time, call, output.detach()) for time, call, output in trace.calls]
-    seen = [Seen(one.tap, one.time, one.value.detach()) for one in trace.seen]
-    return Pass(trace.result, calls, seen, trace.clock)
+    def _norm(self, given: _State, result: _State) -> bool:
+        if given.rows.shape != result.rows.shape:
+            return False
+        module = self.modules[given.tap.module]
+        return read_norm(module, given.rows, result.rows, self.eps) is not None
+
+    def _is_scale(self, given: Tensor, image: Tensor) -> bool:
+        """Whether each channel is multiplied by a number of its own, the same for all tokens."""
+        factor = (given * image).sum(0) / given.square().sum(0).clamp_min(1e-30)
+        return bool(((given * factor - image).abs() <= 4 * self.eps * image.abs()).all())
+
+    def _adds_up(self, total: Tensor, choices: Tensor, *parts: Tensor) -> int | None:
+        """Which of the choices, with the other parts, makes up the total to the last digit.
+
+        Each addition may round by half a unit of the model's precision. A part that is smaller than
+        that would not be noticed, so then the sum itself must come out bit for bit.
+        """
+        if len(choices) == 0:
+            return None
+        sums, sizes = choices.clone(), choices.abs()
+        for part in parts:
+            sums += part
+            sizes += part.abs()
+        allowed = (len(parts) + 1) * self.eps * sizes
+        fits = ((total - sums).abs() <= allowed).flatten(1).all(1)  # [choice]
+        for hit in fits.nonzero().flatten().tolist():
+            smallest = min(part.abs().mean() for part in (choices[hit], *parts))
+            if smallest > 4 * allowed[hit].mean():
+                return hit
+        return None
 
 
-def _rows(value: Tensor) -> Tensor:
-    return value.reshape(-1, value.shape[-1])
+def _state(tap: Tap, time: int, value: Tensor) -> _State:
+    rows = value.detach().reshape(-1, value.shape[-1]).double()
+    weights = torch.linspace(1, 2, rows.numel(), dtype=rows.dtype, device=rows.device)
+    flat = rows.flatten()
+    mark = (float(flat @ weights), float(flat @ flat))
+    return _State(tap, time, rows, tuple(value.shape), mark)
 
 
-def _same(value: Tensor, other: Tensor) -> bool:
-    return value.numel() == other.numel() and torch.equal(_rows(value).flatten(), other.flatten())
+def _multiple(rest: Tensor, part: Tensor) -> float:
+    """The number m for which m · part comes closest to the rest."""
+    return float((rest * part).sum() / part.square().sum().clamp_min(1e-30))
 
 
-def _equal(rest: Tensor, wanted: Tensor, total: Tensor) -> bool:
-    """rest = wanted, to what rounding allows in a sum as large as `total`, and not by both vanishing."""
-    allowed = tolerance(total.dtype, 16) * float(total.norm())
-    return float(wanted.norm()) > 4 * allowed and float((rest - wanted).norm()) <= allowed
-
-
-def _is_result(result: Tap, given: Tap) -> bool:
-    return (result.module, result.side, result.call) == (given.module, "out", given.call)
-
-
-def _is_scale(given: Tensor, image: Tensor) -> bool:
-    """Whether each channel is multiplied by a number of its own, the same for all tokens."""
-    factor = (given * image).sum(0) / given.square().sum(0).clamp_min(1e-30)
-    return relative_error(given * factor, image) <= tolerance(given.dtype, given.shape[0])
-
-
-def _distinct(seen: Sequence[Seen], like: Tensor) -> list[Seen]:
+def _distinct(states: Sequence[_State], like: _State) -> list[_State]:
     """Tensors of the same size and width, each value once."""
-    kept: list[Seen] = []
-    for one in seen:
-        fits = one.value.numel() == like.numel() and one.value.shape[-1] == like.shape[-1]
-        if fits and not any(torch.equal(_rows(one.value), _rows(k.value)) for k in kept):
-            kept.append(one)
-    return kept
+    kept: dict[tuple[float, float], _State] = {}
+    for one in states:
+        if one.rows.shape == like.rows.shape:
+            kept.setdefault(one.mark, one)
+    return list(kept.values())

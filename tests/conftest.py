@@ -1,0 +1,41 @@
+import os
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Some virtual machines announce AMX and then trap on it, which kills bfloat16 products.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
+
+import pytest
+import torch
+from hypothesis import settings
+from transformers.utils import logging
+
+import thalweg as tw
+
+logging.set_verbosity_error()
+logging.disable_progress_bar()
+torch.set_num_threads(1)  # the models of the tests are tiny: a second thread only waits
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def shipped() -> tw.Subject:
+    return tw.load()
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The labelled texts beside the project; in CI they must be there."""
+    folder = Path(__file__).parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        missing(f"no shared data at {folder}")
+    return folder
+
+
+def missing(what: str) -> None:
+    """Skip on a laptop, fail in CI: there nothing is passed over in silence."""
+    if os.environ.get("CI"):
+        pytest.fail(what)
+    pytest.skip(what)
