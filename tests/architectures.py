@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 
 import thalweg as tw
 from tests.families import PROVED, REFUSED, Family
@@ -28,9 +29,10 @@ def measure(family: Family) -> Row:
     )
 
 
-def captured(family: Family, length: int = 12) -> Capture:
+@cache
+def captured(family: Family) -> Capture:
     """A capture of one example; the model has never been seen before, so its wiring is learnt from it."""
-    capture = tw.load(family.build()).capture(family.inputs(1, length))
+    capture = tw.load(family.build()).capture(family.inputs(1, 12))
     assert isinstance(capture, Capture)
     return capture
 
@@ -63,7 +65,7 @@ def shape_of(block: Block) -> str:
 def main() -> None:
     print("# Architectures\n")
     print(
-        "Written by `make architectures` from what was measured on tiny random models (float32, biases "
+        "Written by `make docs` from what was measured on tiny random models (float32, biases "
         "and norm weights randomised). *Parity* is the largest relative difference between recomputed "
         "attention and the model's own kernel, *sum of parts* that between input plus attention branch "
         "and what really flowed; both are per token vector. Nothing here is declared by hand: the shape "
@@ -73,7 +75,9 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- |")
     for family in PROVED:
         row = measure(family)
-        print(f"| {row.name} | {row.blocks} | {row.shape} | {row.parity:.0e} | {row.sum_of_parts:.0e} |")
+        print(
+            f"| {row.name} | {row.blocks} | {row.shape} | {row.parity:.0e} | {row.sum_of_parts:.0e} |"
+        )
     print("\n## Refused\n\nWhat cannot be proved is refused with an error that says why.\n")
     print("| family | error |\n| --- | --- |")
     for family in REFUSED:

@@ -144,9 +144,7 @@ def _pooled(rows: Tokens) -> Tokens:
     )
 
 
-def _receipt(
-    capture: Capture, maps: Maps, scores: np.ndarray, assumed: tuple[str, ...]
-) -> Receipt:
+def _receipt(capture: Capture, maps: Maps, scores: np.ndarray, assumed: tuple[str, ...]) -> Receipt:
     return Receipt(
         parity=maps.parity or tuple(block.parity for block in capture.blocks),
         sum_of_parts=tuple(block.sum_error for block in capture.blocks),

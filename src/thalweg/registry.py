@@ -168,7 +168,11 @@ def _read(value: Any, kind: type) -> Any:
         return None
     if kind is bool and value in (True, False, "yes", "no", "true", "false"):
         return value in (True, "yes", "true")
-    if kind in (int, float) and not isinstance(value, bool) and isinstance(value, str | int | float):
+    if (
+        kind in (int, float)
+        and not isinstance(value, bool)
+        and isinstance(value, str | int | float)
+    ):
         if kind is int and isinstance(value, float):
             raise ValueError
         return kind(value)

@@ -8,9 +8,7 @@ from torch import Tensor
 from thalweg.axes import TokenMap
 
 
-def rollout(
-    steps: Sequence[TokenMap], rows: Sequence[int]
-) -> Float[Tensor, "target source"]:
+def rollout(steps: Sequence[TokenMap], rows: Sequence[int]) -> Float[Tensor, "target source"]:
     """R = M_L · … · M_2 · M_1, the higher layer on the left: each path counts the product of its weights.
 
     Only the rows asked for are carried down, which costs n² per row and layer.

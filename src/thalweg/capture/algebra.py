@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from thalweg.capture.attention import Call
-from thalweg.capture.norm import read_norm
+from thalweg.capture.norm import NormSite, find_norm
 from thalweg.capture.observe import Pass, Tap
 from thalweg.errors import ProofError
 
@@ -26,13 +26,13 @@ class Wiring:
     attention: str
     cross: bool
     projection: str
-    branch_norm: str | None
+    branch_norm: NormSite | None
     scale: str | None
     multiplier: float
     residual: Tap
     total: Tap  # residual + multiplier · branch, and what ran in parallel
     parallel: Tap | None
-    norm: str | None
+    norm: NormSite | None
     output: Tap | None  # what the norm after the sum returned
 
 
@@ -52,7 +52,7 @@ class _Branch:
     """What attention adds to the residual, followed as far as some module boundary."""
 
     state: _State
-    norm: str | None = None
+    norm: NormSite | None = None
     scale: str | None = None
 
 
@@ -98,7 +98,7 @@ class _Search:
                 if found is None:
                     continue
                 residual, total, beside, multiplier = found
-                norm = None if beside else self._norm_after(total)
+                norm, output = (None, None) if beside else self._norm_after(total)
                 return Wiring(
                     attention=name,
                     cross=self._is_cross(name, call),
@@ -109,8 +109,8 @@ class _Search:
                     residual=residual.tap,
                     total=total.tap,
                     parallel=beside.tap if beside else None,
-                    norm=norm.tap.module if norm else None,
-                    output=norm.tap if norm else None,
+                    norm=norm,
+                    output=output.tap if output else None,
                 )
         raise ProofError(
             f"cannot explain the attention block around {name!r}: the output of "
@@ -136,8 +136,8 @@ class _Search:
         for given, result in self._calls(branch.state, self.later):
             if given.shape != result.shape or result.mark == given.mark:
                 continue
-            if self._norm(given, result):
-                step = _Branch(result, norm=given.tap.module, scale=branch.scale)
+            if norm := self._norm(given, result):
+                step = _Branch(result, norm=norm, scale=branch.scale)
             elif self._is_scale(given.rows, result.rows):
                 step = _Branch(result, norm=branch.norm, scale=given.tap.module)
             else:
@@ -178,14 +178,14 @@ class _Search:
                     return state, total, outputs[hit], 1.0
         return None
 
-    def _norm_after(self, total: _State) -> _State | None:
-        """The norm's result, if what follows builds on it and not on the sum itself."""
+    def _norm_after(self, total: _State) -> tuple[NormSite | None, _State | None]:
+        """The norm and its result, if what follows builds on that and not on the sum itself."""
         for given, result in self._calls(total, self.following):
-            if self._norm(given, result):
+            if norm := self._norm(given, result):
                 after = [s for s in self.following if s.time > result.time]
                 if self._carries(result, after) and not self._carries(total, after):
-                    return result
-        return None
+                    return norm, result
+        return None, None
 
     def _carries(self, base: _State, after: Sequence[_State]) -> bool:
         """Whether some later tensor is `base` plus a multiple of a module's output."""
@@ -198,7 +198,9 @@ class _Search:
             rest = total.rows - base.rows
             if self._adds_up(total.rows, stacked, base.rows) is not None:
                 return True
-            alike = (stacked * rest).sum((1, 2)).abs() / stacked.flatten(1).norm(dim=1).clamp_min(1e-30)
+            alike = (stacked * rest).sum((1, 2)).abs() / stacked.flatten(1).norm(dim=1).clamp_min(
+                1e-30
+            )
             best = stacked[int(alike.argmax())]
             scaled = _multiple(rest, best) * best
             if self._adds_up(total.rows, scaled[None], base.rows) is not None:
@@ -216,9 +218,7 @@ class _Search:
             for other in given[1:]
         )
 
-    def _calls(
-        self, given: _State, among: Sequence[_State]
-    ) -> Iterator[tuple[_State, _State]]:
+    def _calls(self, given: _State, among: Sequence[_State]) -> Iterator[tuple[_State, _State]]:
         """(argument, result) of every module call that was given this tensor as it is."""
         for one in among:
             if one.tap.side == "in" and one.mark == given.mark and one.time > given.time - 1:
@@ -228,11 +228,11 @@ class _Search:
                         yield one, result
                         break
 
-    def _norm(self, given: _State, result: _State) -> bool:
+    def _norm(self, given: _State, result: _State) -> NormSite | None:
         if given.rows.shape != result.rows.shape:
-            return False
-        module = self.modules[given.tap.module]
-        return read_norm(module, given.rows, result.rows, self.eps) is not None
+            return None
+        name = given.tap.module
+        return find_norm(name, self.modules[name], given.rows, result.rows, self.eps)
 
     def _is_scale(self, given: Tensor, image: Tensor) -> bool:
         """Whether each channel is multiplied by a number of its own, the same for all tokens."""

@@ -61,7 +61,9 @@ class _Watch(TorchFunctionMode):
     def _product(self, func: Callable[..., Tensor], left: Tensor, right: Tensor) -> Tensor:
         assert self.weights is not None
         batch = self.batch
-        weights = self.weights.reshape(batch, -1, *self.weights.shape[-2:])  # [batch head query key]
+        weights = self.weights.reshape(
+            batch, -1, *self.weights.shape[-2:]
+        )  # [batch head query key]
         values = right.reshape(batch, -1, *right.shape[-2:])  # [batch kv_head key value_size]
         heads, self.weights = weights.shape[1], None
 
@@ -74,7 +76,12 @@ class _Watch(TorchFunctionMode):
         return mixed.reshape(*left.shape[:-1], values.shape[-1])
 
     def _fused(
-        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, *rest: Any,
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        *rest: Any,
         **options: Any,
     ) -> Tensor:
         named = dict(zip(("dropout_p", "is_causal", "scale", "enable_gqa"), rest, strict=False))

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from thalweg.axes import Hidden
-from thalweg.numerics import relative_error, tolerance, working
+from thalweg.numerics import relative_error, working
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,7 +18,7 @@ class Norm:
     population variance with ε inside the root (Kobayashi 2021; ALTI, section 3.1.2 of the digest).
     """
 
-    weight: Float[Tensor, " width"]
+    weight: Float[Tensor, " width"] | None
     bias: Float[Tensor, " width"] | None
     eps: float
     centred: bool
@@ -33,7 +33,7 @@ class Norm:
         """L applied to each part; divide by `deviation` to get what the part adds to the output."""
         if self.centred:
             parts = parts - parts.mean(-1, keepdim=True)
-        return parts * self.weight.to(parts.dtype)
+        return parts if self.weight is None else parts * self.weight.to(parts.dtype)
 
     def __call__(self, point: Hidden) -> Hidden:
         """The norm itself: the sum of the linear part and the bias."""
@@ -41,29 +41,48 @@ class Norm:
         return out if self.bias is None else out + self.bias.to(point.dtype)
 
 
-def read_norm(
-    module: nn.Module, given: Hidden, returned: Hidden, eps: float | None = None
-) -> Norm | None:
-    """The norm that `module` computes, if it is one: it must turn `given` into `returned`.
+@dataclass(frozen=True)
+class NormSite:
+    """Which module is a norm, and of what kind; the numbers are read from it when they are needed."""
 
-    `eps` is the precision in which the module worked, where the tensors have been cast since.
+    module: str
+    centred: bool
+    offset: bool  # the weight is stored as γ − 1, as in Gemma
+
+    def read(self, model: nn.Module) -> Norm:
+        """The norm with the module's present numbers."""
+        return _read(model.get_submodule(self.module), self.centred, self.offset)
+
+
+def find_norm(
+    name: str, module: nn.Module, given: Hidden, returned: Hidden, precision: float
+) -> NormSite | None:
+    """The kind of norm that `module` is, if it is one: it must turn `given` into `returned`.
+
+    `precision` is the machine epsilon of the arithmetic in which the module worked.
     """
-    inside = getattr(module, "eps", getattr(module, "variance_epsilon", None))
     weight = getattr(module, "weight", None)
-    bias = getattr(module, "bias", None)
-    width = given.shape[-1]
-    exact = working(given.dtype)
-    if not isinstance(inside, float) or given.shape != returned.shape:
+    known = weight is None or (isinstance(weight, Tensor) and weight.shape == given.shape[-1:])
+    if _inside(module) is None or not known or given.shape != returned.shape:
         return None
-    if weight is None:
-        scales = [torch.ones(width, dtype=exact, device=given.device)]
-    elif weight.shape == (width,):
-        scales = [weight.detach().to(exact), 1 + weight.detach().to(exact)]  # Gemma stores γ − 1
-    else:
+    kinds = [(centred, offset) for centred in (True, False) for offset in (False, True)]
+    errors = [relative_error(_read(module, *kind)(given), returned) for kind in kinds]
+    best = min(range(len(kinds)), key=errors.__getitem__)
+    if errors[best] > 8 * precision + 16 * torch.finfo(torch.float32).eps * given.shape[-1] ** 0.5:
         return None
-    shift = bias.detach() if isinstance(bias, Tensor) else None
-    norms = [Norm(scale, shift, inside, centred) for scale in scales for centred in (True, False)]
-    errors = [relative_error(norm(given.to(exact)), returned) for norm in norms]
-    best = min(range(len(norms)), key=errors.__getitem__)
-    allowed = tolerance(returned.dtype, width) if eps is None else 8 * eps + 16 * 2**-23 * width**0.5
-    return norms[best] if errors[best] <= allowed else None
+    return NormSite(name, *kinds[best])
+
+
+def _inside(module: nn.Module) -> float | None:
+    """ε under the root, by the two names that are in use."""
+    inside = getattr(module, "eps", getattr(module, "variance_epsilon", None))
+    return inside if isinstance(inside, float) else None
+
+
+def _read(module: nn.Module, centred: bool, offset: bool) -> Norm:
+    weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
+    if isinstance(weight, Tensor):
+        weight = weight.detach().to(working(weight.dtype)) + float(offset)
+    return Norm(
+        weight, bias.detach() if isinstance(bias, Tensor) else None, _inside(module) or 0.0, centred
+    )

@@ -37,7 +37,9 @@ class Pass:
     """What a watched pass left: its result, the attention calls in order, the tensors at the taps."""
 
     result: Any = None
-    calls: list[tuple[int, Call, Tensor]] = field(default_factory=list)  # time, call, kernel's output
+    calls: list[tuple[int, Call, Tensor]] = field(
+        default_factory=list
+    )  # time, call, kernel's output
     seen: list[Seen] = field(default_factory=list)
     clock: int = 0
 

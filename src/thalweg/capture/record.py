@@ -36,8 +36,8 @@ class Attention:
     key: Float[Tensor, "kv_head key size"] | None = None
     kept: HeadMaps | None = None
     scaling: float = 1.0
-    mask: Shaped[Tensor, "any_head query key"] | None = None  # bool: may attend; float: added
-    bias: Float[Tensor, "any_head query key"] | None = None
+    mask: Shaped[Tensor, "mask_head query key"] | None = None  # bool: may attend; float: added
+    bias: Float[Tensor, "bias_head query key"] | None = None
     causal: bool = False
     window: int | None = None
     softcap: float | None = None

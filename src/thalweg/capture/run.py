@@ -168,7 +168,9 @@ def _check_tokenwise(
 
 def _observed(record: Pass, roles: Sequence[Role]) -> Lengths:
     """Without padding, the sequences are as long as the attention calls say."""
-    lengths = {role: output.shape[1] for role, (_, _, output) in zip(roles, record.calls, strict=True)}
+    lengths = {
+        role: output.shape[1] for role, (_, _, output) in zip(roles, record.calls, strict=True)
+    }
     if "self" in lengths:
         counts = {output.shape[1] for _, _, output in record.calls}
         if len(counts) > 1:

@@ -23,15 +23,20 @@ app = typer.Typer(
 
 Text = Annotated[str, typer.Argument(help="The text to explain.")]
 Model = Annotated[
-    str | None, typer.Option("--model", "-m", help="A folder or a hub name; the model that ships if left out.")
+    str | None,
+    typer.Option("--model", "-m", help="A folder or a hub name; the model that ships if left out."),
 ]
-Task = Annotated[str | None, typer.Option(help="The model's task, where its checkpoint does not say.")]
+Task = Annotated[
+    str | None, typer.Option(help="The model's task, where its checkpoint does not say.")
+]
 Goal = Annotated[
     str | None, typer.Option(help='A position, a token, "prediction" or "all".', show_default=False)
 ]
 TargetText = Annotated[str | None, typer.Option(help="What an encoder-decoder's decoder reads.")]
 Words = Annotated[bool, typer.Option("--words", help="Merge tokens into words.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Write the result as JSON; - for the screen.")]
+Json = Annotated[
+    Path | None, typer.Option("--json", help="Write the result as JSON; - for the screen.")
+]
 EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 

@@ -14,7 +14,9 @@ from thalweg.registry import Maps, Target, method, option
 @dataclass(frozen=True)
 class Params:
     residual: float = option(0.5, "share of each position that the residual keeps, from 0 to 1")
-    layer: int = option(-1, "attention block to explain, from 0; negative numbers count from the top")
+    layer: int = option(
+        -1, "attention block to explain, from 0; negative numbers count from the top"
+    )
     head: int | None = option(None, "one head of that block over the mean of the heads below")
 
 

@@ -87,7 +87,9 @@ def _read(
         return tensors, tokens, False
     if all(isinstance(one, int) for one in given):
         return {"input_ids": torch.tensor([list(given)])}, None, True
-    if all(isinstance(one, Sequence) and one and all(isinstance(i, int) for i in one) for one in given):
+    if all(
+        isinstance(one, Sequence) and one and all(isinstance(i, int) for i in one) for one in given
+    ):
         return _stack([list(one) for one in given]), None, False
     raise InputError(
         "the list holds a mixture; expected only texts, only token ids, or only lists of token ids"
@@ -174,7 +176,9 @@ def _from_mapping(
             single = single or tensor.dim() == 1
             tensor = tensor.reshape(-1, tensor.shape[-1])
         inputs[name] = tensor
-    if not inputs or not {"input_ids", "pixel_values", "input_features", "input_values"} & set(inputs):
+    if not inputs or not {"input_ids", "pixel_values", "input_features", "input_values"} & set(
+        inputs
+    ):
         raise InputError(
             f"a mapping with the keys {sorted(given)} was given; expected input_ids, pixel_values, "
             "input_features or input_values among them"
@@ -252,7 +256,10 @@ def position_limit(model: PreTrainedModel) -> int | None:
     if not isinstance(limit, int) or limit <= 0:
         return None
     for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+        if (
+            name.endswith("position_embeddings")
+            and getattr(module, "padding_idx", None) is not None
+        ):
             return limit - module.padding_idx - 1  # RoBERTa counts from behind its padding id
     return limit
 
@@ -280,7 +287,9 @@ def _with_decoder(
     if texts is None:
         tokens = [head] * batch
     elif tokenizer is None or len(texts) != batch:
-        raise InputError(f"{len(texts)} target texts were given for {batch} inputs, or no tokenizer")
+        raise InputError(
+            f"{len(texts)} target texts were given for {batch} inputs, or no tokenizer"
+        )
     else:
         tokens = []
         for text in texts:
@@ -303,7 +312,13 @@ def _with_decoder(
 def _joined(head: Tokens, body: Tokens, text: str) -> Tokens:
     both = head + body
     return Tokens(
-        both.pieces, both.ids, (True, *body.special), both.spans, both.words, (0,) * len(both), (text,)
+        both.pieces,
+        both.ids,
+        (True, *body.special),
+        both.spans,
+        both.words,
+        (0,) * len(both),
+        (text,),
     )
 
 

@@ -53,6 +53,15 @@ HEADS: dict[str, Task] = {
 }
 DEFAULT_FOLDER = Path(__file__).parent / "default"
 LEARNING_TOKENS = 8
+HUB_OPTIONS = (
+    "trust_remote_code",
+    "revision",
+    "token",
+    "cache_dir",
+    "local_files_only",
+    "subfolder",
+    "gguf_file",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,11 +222,7 @@ def _from_checkpoint(
 ) -> Subject:
     if _looks_like_path(source) and not Path(source).is_dir():
         raise ModelError(f"there is no folder {source!r}; give a model's folder or a hub name")
-    hub = {
-        key: options[key]
-        for key in ("trust_remote_code", "revision", "token", "cache_dir", "local_files_only")
-        if key in options
-    }
+    hub = {key: options[key] for key in HUB_OPTIONS if key in options}
     try:
         config = AutoConfig.from_pretrained(source, **hub)
         named = (config.architectures or [""])[0]
@@ -240,12 +245,15 @@ def _from_checkpoint(
             + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
             + f": as {task!r} it would run with random numbers. Choose another task"
         )
-    return Subject(model.eval() if device is None else model.to(device).eval(), tokenizer, task, name)
+    return Subject(
+        model.eval() if device is None else model.to(device).eval(), tokenizer, task, name
+    )
 
 
 def _tokenizer(source: str, hub: dict[str, Any]) -> PreTrainedTokenizerBase | None:
-    folder = Path(source)
-    if folder.is_dir() and not any(folder.glob("*token*")) and not any(folder.glob("*vocab*")):
+    folder = Path(source) / hub.get("subfolder", "")
+    known = ("*token*", "*vocab*", "*.gguf")
+    if Path(source).is_dir() and not any(path for name in known for path in folder.glob(name)):
         return None
     return AutoTokenizer.from_pretrained(source, **hub)
 

@@ -92,7 +92,9 @@ class Attribution:
         """Some of the rows; with `special=False` without the columns of special tokens, not renormalised."""
         rows = tuple(range(len(self.targets)) if targets is None else targets)
         if not all(-len(self.targets) <= row < len(self.targets) for row in rows):
-            raise InputError(f"rows {list(rows)} were asked for, there are {len(self.targets)} targets")
+            raise InputError(
+                f"rows {list(rows)} were asked for, there are {len(self.targets)} targets"
+            )
         columns = tuple(
             i for i, is_special in enumerate(self.sources.special) if special or not is_special
         )

@@ -54,7 +54,9 @@ def load(path: str | Path) -> Attribution:
             described = json.loads((file.metadata() or {}).get("thalweg", "{}"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}
     except (OSError, SafetensorError, json.JSONDecodeError) as error:
-        raise InputError(f"{str(path)!r} is not an attribution that Thalweg saved: {error}") from error
+        raise InputError(
+            f"{str(path)!r} is not an attribution that Thalweg saved: {error}"
+        ) from error
     if described.get("schema") != SCHEMA:
         raise InputError(
             f"{str(path)!r} has the schema {described.get('schema')!r}; this version reads {SCHEMA}"

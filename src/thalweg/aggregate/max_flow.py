@@ -1,0 +1,326 @@
+"""Exact max flow between every pair of top and bottom nodes of a layered graph, with a certificate
+per pair."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Num
+
+Capacities = Sequence[Num[np.ndarray, "_ _"]] | Num[np.ndarray, "layer _ _"]
+Progress = Callable[[int, int], None]
+
+# Lower and upper are sums of a few thousand float64 terms in different order; closer than this
+# they are equal.
+MEET = 4e-12
+CHUNK = 512  # pairs between two calls of progress
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Max flow of every pair with the flow that was built (`lower`) and the cut that stops it
+    (`upper`).
+
+    `certified_by` counts the pairs by the stage that settled them.
+    """
+
+    lower: Float[np.ndarray, "target source"]
+    upper: Float[np.ndarray, "target source"]
+    certified_by: dict[str, int]
+
+    @property
+    def value(self) -> Float[np.ndarray, "target source"]:
+        """The max flow: the value of the flow that was really built."""
+        return self.lower
+
+    @property
+    def gap(self) -> float:
+        """The largest upper - lower over all pairs (0 where both are infinite)."""
+        bounded = np.isfinite(self.lower)
+        return float(np.max(self.upper[bounded] - self.lower[bounded], initial=0.0))
+
+
+@dataclass(frozen=True)
+class PairFlow:
+    """One pair: the flow on every edge, and the nodes on the source side of a minimum cut, by
+    level from 0 up."""
+
+    edges: list[Float[np.ndarray, "_ _"]]
+    source_side: list[Bool[np.ndarray, " _"]]
+
+    @property
+    def value(self) -> float:
+        return float(self.edges[-1].sum())
+
+
+def max_flow(
+    capacities: Capacities,
+    *,
+    targets: Sequence[int] | Num[np.ndarray, " target"] | None = None,
+    solver: str = "layered",
+    progress: Progress | None = None,
+) -> Flow:
+    """How much could flow from each top token down to each bottom token if every edge carries at
+    most its weight.
+
+    F[i, j] = max Σ_k f_L[i, k]  subject to  0 <= f_l <= capacities[l-1],  inflow = outflow at
+    levels 1..L-1, source (L, i), sink (0, j): attention flow of Abnar and Zuidema 2020, section 3
+    (there with capacities = 0.5 * mean over heads + 0.5 * identity, and rows normalised
+    afterwards).
+
+    `capacities[l]` has shape [n_{l+1}, n_l]; entry [i, k] is the edge from node i of level l+1
+    down to node k of level l, at least 0, `inf` for an edge that never limits. The flow of a lower
+    layer is the flow of `capacities[:l]`. `targets` selects top nodes; `progress(done, total)` is
+    called now and then with pairs. `solver` is "layered" (exact to rounding) or "scipy" (integer
+    capacities; its gap says what rounding cost).
+
+    >>> half = np.array([[0.5, 0.5], [0.25, 0.75]])
+    >>> max_flow([half, half]).value  # two layers: the sum over k of min(upper[i, k], lower[k, j])
+    array([[0.75, 1.  ],
+           [0.5 , 1.  ]])
+
+    Not for graphs whose edges skip a level, and not meant for causal maps far beyond 256 tokens:
+    there most minimum cuts are not at the ends, and each such pair is searched on its own.
+    """
+    if solver not in SOLVERS:
+        raise ValueError(f"solver {solver!r} is not known; choose one of {sorted(SOLVERS)}")
+    layers = _checked_layers(capacities)
+    rows = _checked_targets(targets, layers[-1].shape[0])
+    finite, unbounded = _without_infinity(layers)
+    flow = SOLVERS[solver](finite, rows, progress or (lambda done, total: None))
+    flow.lower[unbounded[rows]] = flow.upper[unbounded[rows]] = np.inf
+    return flow
+
+
+def flow_of_pair(
+    capacities: Capacities, target: int | np.integer, source: int | np.integer
+) -> PairFlow:
+    """The flow from one top token to one bottom token on every edge, with a minimum cut (to draw
+    or to check).
+
+    >>> pair = flow_of_pair([np.eye(2), np.array([[0.5, 0.5], [0.25, 0.75]])], 1, 0)
+    >>> pair.edges[1]
+    array([[0.  , 0.  ],
+           [0.25, 0.  ]])
+    """
+    from thalweg.aggregate.max_flow_kernel import route_one
+
+    layers = _checked_layers(capacities)
+    _checked_targets([target], layers[-1].shape[0])
+    if not 0 <= source < layers[0].shape[1]:
+        raise ValueError(f"source {source} is out of range: level 0 has {layers[0].shape[1]} nodes")
+    layers, unbounded = _without_infinity(layers)
+    if unbounded[target, source]:
+        raise ValueError(
+            f"the flow from {target} to {source} is unbounded: a path of infinite edges joins them"
+        )
+    depth = len(layers)
+    edges = [np.zeros_like(layer) for layer in layers]
+    # the other bottom nodes are dead ends, so they may stand on the source side and cut nothing
+    sides = [np.arange(layers[0].shape[1]) != source]
+    sides += [np.zeros(layer.shape[0], bool) for layer in layers]
+    sides[depth][target] = True
+    if depth == 1:
+        edges[0][target, source] = layers[0][target, source]
+        return PairFlow(edges, sides)
+    cube = _cube(layers)
+    supply, demand = cube[-1, target].copy(), cube[0, :, source].copy()
+    trivial = min(supply.sum(), demand.sum())
+    if trivial > 0:  # a goal out of reach makes the search run until it finds a minimum cut
+        flow, sent, got, side = route_one(cube, 1, depth - 1, supply, demand, 2.0 * trivial)
+        for level in range(1, depth):
+            sides[level] = side[level, : sides[level].size]
+            rows, columns = edges[level].shape
+            edges[level] = flow[level, :rows, :columns].copy()
+        edges[-1] = np.zeros_like(layers[-1])
+        edges[-1][target] = sent[: layers[-1].shape[1]]
+        edges[0][:, source] = got[: layers[0].shape[0]]
+    elif supply.sum() > 0:  # nothing enters the sink: cut there
+        sides[1:depth] = [np.ones_like(side) for side in sides[1:depth]]
+    return PairFlow(edges, sides)
+
+
+def _checked_layers(capacities: Iterable[Any]) -> list[Float[np.ndarray, "_ _"]]:
+    layers = [np.array(layer, dtype=np.float64) for layer in capacities]
+    if not layers:
+        raise ValueError("capacities is empty; expected one [upper, lower] array per layer")
+    for number, layer in enumerate(layers):
+        if layer.ndim != 2 or layer.size == 0:
+            raise ValueError(
+                f"capacities[{number}] has shape {layer.shape}; expected [upper, lower], not empty"
+            )
+        if number and layer.shape[1] != layers[number - 1].shape[0]:
+            nodes = layers[number - 1].shape[0]
+            raise ValueError(
+                f"capacities[{number}] has shape {layer.shape}; expected [upper, {nodes}], "
+                f"for the layer below ends in {nodes} nodes"
+            )
+        if np.isnan(layer).any():
+            raise ValueError(f"capacities[{number}] holds NaN; expected numbers of at least 0")
+        if layer.min() < 0:
+            raise ValueError(
+                f"capacities[{number}] holds {layer.min()}; expected numbers of at least 0"
+            )
+    return layers
+
+
+def _checked_targets(targets, count: int) -> np.ndarray:
+    if targets is None:
+        return np.arange(count)
+    rows = np.asarray(targets)
+    if rows.size == 0:
+        return np.zeros(0, np.int64)
+    if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
+        raise ValueError(f"targets is {targets!r}; expected a sequence of node numbers")
+    if rows.min() < 0 or rows.max() >= count:
+        raise ValueError(
+            f"targets {rows.tolist()} go out of range; expected numbers in 0..{count - 1}"
+        )
+    return rows.astype(np.int64)
+
+
+def _without_infinity(layers: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
+    """Infinite edges made finite without changing a finite flow, and which pairs have unbounded
+    flow.
+
+    A pair is unbounded exactly if infinite edges join it. Any other pair has a cut of finite edges
+    only, so its flow is at most the sum of all finite capacities, and no edge needs more than
+    that.
+    """
+    infinite = [np.isinf(layer) for layer in layers]
+    joined = infinite[0]
+    for layer in infinite[1:]:
+        joined = layer @ joined
+    if any(mask.any() for mask in infinite):
+        ceiling = sum(
+            float(layer[~mask].sum()) for layer, mask in zip(layers, infinite, strict=True)
+        )
+        layers = [
+            np.where(mask, max(ceiling, 1.0), layer)
+            for layer, mask in zip(layers, infinite, strict=True)
+        ]
+    return layers, joined
+
+
+def _cube(layers: list[np.ndarray]) -> Float[np.ndarray, "layer node node"]:
+    """All layers in one array; nodes that a level does not have get no edges."""
+    width = max(max(layer.shape) for layer in layers)
+    cube = np.zeros((len(layers), width, width))
+    for slot, layer in zip(cube, layers, strict=True):
+        slot[: layer.shape[0], : layer.shape[1]] = layer
+    return cube
+
+
+def _layered(layers: list[np.ndarray], rows: np.ndarray, progress: Progress) -> Flow:
+    """Bounds for all pairs, flows that all pairs share, then Dinic's algorithm for what is left.
+
+    Upper bound. Fix a sink j and let U(l, k) bound what node k of level l can pass on to j. Then
+    node i of level l+1 passes on at most Σ_k min(A[i, k], U(l, k)), for each edge carries at most
+    its capacity and at most what its lower end can pass on. So this sum is a bound U(l+1, i); and
+    U(1, k) = A_1[k, j] is one. Upside down, D(l, k) bounds what can arrive at k from source i. All
+    flow crosses level l, hence F[i, j] <= Σ_k min(D(l, k), U(l, k)) for every l: O(L n³) in all.
+
+    Shared flows. Choose one distribution over the nodes of a middle level, the hub. Build for each
+    source a flow that arrives spread like the hub, and for each sink one that departs like it. A
+    flow is a sum of paths and stays feasible when paths are thinned, so the two join to a flow of
+    value Σ_k min(arrives_i(k), departs_j(k)): 2 n flows of half depth serve n² pairs.
+
+    The rest. Dinic's algorithm pair by pair, which stops as soon as its flow meets the bound. If
+    it ends before, the nodes it can still reach are a minimum cut, whose capacity is the bound.
+    """
+    from thalweg.aggregate.max_flow_kernel import Crew
+
+    depth, sources = len(layers), layers[0].shape[1]
+    stages: dict[str, int] = dict.fromkeys(
+        ("closed form", "shared flow", "constructed flow", "augmenting paths"), 0
+    )
+    total = rows.size * sources
+    if depth == 1:
+        stages["closed form"] = total
+        return Flow(layers[0][rows], layers[0][rows], stages)
+
+    cube = _cube(layers)
+    n = cube.shape[1]
+    supplies, demands = cube[-1, rows], cube[0].T.copy()
+    with Crew(cube) as crew:
+        below = np.empty((depth - 1, n, n))  # U of levels 1..L-1: [level node source]
+        above = np.empty((depth - 1, rows.size, n))  # D of levels 1..L-1: [level target node]
+        below[0], above[-1] = cube[0], supplies
+        for level in range(1, depth - 1):
+            below[level] = crew.min_sum(cube[level], below[level - 1])
+            above[-level - 1] = crew.min_sum(above[-level], cube[-level - 1])
+        upper = np.full((rows.size, n), np.inf)
+        for level in range(depth - 1):
+            np.minimum(upper, crew.min_sum(above[level], below[level]), out=upper)
+        lower = upper.copy() if depth == 2 else np.zeros_like(upper)
+        unsettled = lower < upper * (1 - MEET)
+        stages["closed form"] = total - int(unsettled.sum())  # two layers, or nothing can flow
+
+        if depth >= 4 and unsettled.sum() > 4 * (rows.size + n):  # else the fans cost more
+            middle = depth // 2
+            hub = np.sqrt(above[middle - 1].mean(0) * below[middle - 1].mean(1))
+            hub /= hub.sum()
+            out, into = upper.max(1), upper.max(0)  # as much as any pair could ask of a fan
+            arrives = crew.fans(middle, depth - 1, supplies, out[:, None] * hub, out)[1]
+            departs = crew.fans(1, middle, into[:, None] * hub, demands, into)[0]
+            np.minimum(crew.min_sum(arrives, departs.T.copy()), upper, out=lower)
+            settled = unsettled & (lower >= upper * (1 - MEET))
+            stages["shared flow"] = int(settled.sum())
+            unsettled &= ~settled
+
+        pairs = np.argwhere(unsettled)
+        for start in range(0, len(pairs), CHUNK):
+            progress(total - len(pairs) + start, total)
+            some = pairs[start : start + CHUNK]
+            at = some[:, 0], some[:, 1]
+            lower[at], upper[at], phases = crew.pairs(
+                1, depth - 1, supplies, demands, some, upper[at], above, below
+            )
+            stages["constructed flow"] += int((phases == 1).sum())
+            stages["augmenting paths"] += int((phases > 1).sum())
+    progress(total, total)
+    np.minimum(lower, upper, out=lower)  # the last bit of a sum may be rounded up
+    return Flow(lower[:, :sources].copy(), upper[:, :sources].copy(), stages)
+
+
+def _scipy(layers: list[np.ndarray], rows: np.ndarray, progress: Progress) -> Flow:
+    """SciPy's integer max flow, pair by pair; capacities are rounded down, so that its flow is
+    feasible.
+
+    The cut it leaves in the residual graph, measured with the capacities before rounding, is the
+    upper bound.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
+    sizes = [layers[0].shape[1], *(layer.shape[0] for layer in layers)]
+    start = np.cumsum([0, *sizes])
+    graph = np.zeros((start[-1], start[-1]))
+    for level, layer in enumerate(layers):
+        graph[start[level + 1] : start[level + 2], start[level] : start[level + 1]] = layer
+    most = max(layers[-1].sum(1).max(), layers[0].sum(0).max(), 1e-300)
+    scale = (
+        (2**31 - 1) / most / 2
+    )  # no flow is larger than `most`, so wider edges may be cut down to it
+    integer = csr_array(np.floor(np.minimum(graph, most) * scale).astype(np.int32))
+    lower = np.zeros((rows.size, sizes[0]))
+    upper = np.zeros_like(lower)
+    for place, row in enumerate(rows):
+        for source in range(sizes[0]):
+            found = maximum_flow(integer, int(start[-2] + row), source)
+            lower[place, source] = found.flow_value / scale
+            residual = csr_array(integer - found.flow)
+            residual.eliminate_zeros()
+            reached = breadth_first_order(residual, start[-2] + row, return_predecessors=False)
+            inside = np.zeros(start[-1], bool)
+            inside[reached] = True
+            upper[place, source] = max(graph[inside][:, ~inside].sum(), lower[place, source])
+        progress((place + 1) * sizes[0], lower.size)
+    return Flow(lower, upper, {"integer capacities": lower.size})
+
+
+SOLVERS: dict[str, Callable[[list[np.ndarray], np.ndarray, Progress], Flow]] = {
+    "layered": _layered,
+    "scipy": _scipy,
+}

@@ -1,0 +1,387 @@
+"""Compiled kernels for layered max flow: numba is imported here and nowhere else.
+
+A network is a cube `capacity [layer node node]` with zeros where there is no edge; `capacity[l, i,
+k]` leads from node i of level l+1 down to node k of level l. A task routes a supply at level
+`high` to a demand at level `low` through the layers between, so a pair of tokens and a fan of flow
+towards a hub are the same problem.
+"""
+
+import inspect
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numba
+import numpy as np
+
+TO_THE_END = 1 << 60
+FAN_PHASES = 6  # a fan that has not met its goal by then rarely does, and pairs do not depend on it
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile without the GIL, cached on disk where there is a place to write."""
+    function = inspect.unwrap(function)  # shape checks of the test run wrap it; numba needs it bare
+    try:
+        return numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # numba found no folder to cache in (read-only install and home)
+        return numba.njit(nogil=True)(function)
+
+
+@compiled
+def min_sum(left, right, out):
+    """out[i, j] = Σ_k min(left[i, k], right[k, j])."""
+    for i in range(left.shape[0]):
+        for j in range(right.shape[1]):
+            out[i, j] = 0.0
+        for k in range(left.shape[1]):
+            bound = left[i, k]
+            if bound > 0.0:
+                for j in range(right.shape[1]):
+                    out[i, j] += min(bound, right[k, j])
+
+
+@compiled
+def alive(next_alive, v):
+    """The first node from v on that is still in play; path halving keeps the chains short."""
+    while next_alive[v] != v:
+        next_alive[v] = next_alive[next_alive[v]]
+        v = next_alive[v]
+    return v
+
+
+@compiled
+def label(capacity, flow, n, low, high, supply, sent, demand, got, eps, distance, next_new, queue):
+    """Distances to the demand in the residual graph; that of the nearest open supply, or -1.
+
+    Searching from the demand means that every step of the descent leads towards it.
+    """
+    for v in range(low * n, (high + 1) * n):
+        distance[v] = -1
+        next_new[v] = v
+    next_new[(high + 1) * n] = (high + 1) * n
+    head = 0
+    tail = 0
+    for k in range(n):
+        if demand[k] - got[k] > eps:
+            v = low * n + k
+            distance[v] = 0
+            next_new[v] = v + 1
+            queue[tail] = v
+            tail += 1
+    while head < tail:
+        v = queue[head]
+        head += 1
+        level = v // n
+        node = v - level * n
+        if level == high and supply[node] - sent[node] > eps:
+            return distance[v]
+        if level < high:  # from above, where the edge has room
+            end = (level + 2) * n
+            w = alive(next_new, end - n)
+            while w < end:
+                edge = (w - n) * n + node
+                if capacity[edge] - flow[edge] > eps:
+                    distance[w] = distance[v] + 1
+                    next_new[w] = w + 1
+                    queue[tail] = w
+                    tail += 1
+                w = alive(next_new, w + 1)
+        if level > low:  # from below, by undoing flow
+            end = level * n
+            w = alive(next_new, end - n)
+            while w < end:
+                if flow[(v - n) * n + w - end + n] > eps:
+                    distance[w] = distance[v] + 1
+                    next_new[w] = w + 1
+                    queue[tail] = w
+                    tail += 1
+                w = alive(next_new, w + 1)
+    return -1
+
+
+@compiled
+def route(
+    capacity, n, low, high, supply, demand, goal, max_phases,
+    flow, sent, got, touched, distance, current, next_alive, queue, stack,
+):  # fmt: skip
+    """Send as much as possible from supply to demand (Dinic), stopping early when the goal is
+    reached.
+
+    `flow`, `sent` and `got` come as zeros and hold the flow that was built. Returns its value, the
+    number of phases, of touched edges, and whether no augmenting path is left; if so,
+    `distance < 0` marks the source side of a minimum cut.
+    """
+    eps = 1e-15 * goal
+    enough = goal * (1.0 - 1e-12)
+    total = 0.0
+    phases = 0
+    count = 0
+    first = low * n
+    last = (high + 1) * n
+    bases = np.empty(stack.size, np.int64)
+    want = np.empty(stack.size)
+    done = np.empty(stack.size)
+    while total < enough and phases < max_phases:
+        if phases == 0:  # nothing flows yet: no edge leads up, and the distance is the height
+            for level in range(low, high + 1):
+                for k in range(n):
+                    distance[level * n + k] = level - low
+            reach = high - low
+        else:
+            reach = label(
+                capacity, flow, n, low, high, supply, sent, demand, got, eps,
+                distance, next_alive, queue,
+            )  # fmt: skip
+            if reach < 0:
+                return total, phases + 1, count, True
+        for v in range(first, last):
+            current[v] = 0
+            next_alive[v] = v if distance[v] >= 0 else v + 1
+        next_alive[last] = last
+        for k in range(n):
+            if distance[high * n + k] != reach or supply[k] - sent[k] <= eps:
+                continue
+            depth = 0
+            stack[0] = high * n + k
+            bases[0] = high * n
+            want[0] = min(supply[k] - sent[k], goal - total)
+            done[0] = 0.0
+            while True:
+                v = stack[depth]
+                base = bases[depth]  # first node of this level; the level below starts at base - n
+                node = v - base
+                step = distance[v] - 1
+                rest = want[depth] - done[depth]
+                if step < 0:
+                    amount = min(rest, demand[node] - got[node])
+                    if amount > 0.0:
+                        got[node] += amount
+                        done[depth] += amount
+                        rest -= amount
+                c = current[v]
+                w = v
+                room = 0.0
+                if base == first and c <= n:
+                    c = n + 1
+                if step < 0:
+                    c = 2 * n + 1
+                while c <= n and rest > eps:  # down: straight on first (the residual edge is wide)
+                    w = v - n if c == 0 else alive(next_alive, base - n + c - 1)
+                    if w >= base:
+                        c = n + 1
+                        break
+                    if c > 0:
+                        c = w - base + n + 1
+                    if distance[w] == step:
+                        edge = (v - n) * n + w - base + n
+                        room = capacity[edge] - flow[edge]
+                        if room > eps:
+                            break
+                    c += 1
+                if c > n and (phases == 0 or base == high * n):
+                    c = 2 * n + 1
+                while n < c <= 2 * n and rest > eps:  # back up, undoing flow
+                    w = alive(next_alive, base + c - 1)
+                    if w >= base + 2 * n:
+                        c = 2 * n + 1
+                        break
+                    c = w - base + 1
+                    if distance[w] == step:
+                        room = flow[(w - n) * n + node]
+                        if room > eps:
+                            break
+                    c += 1
+                current[v] = c
+                if rest > eps and c <= 2 * n:
+                    depth += 1
+                    stack[depth] = w
+                    bases[depth] = base - n if w < base else base + n
+                    want[depth] = min(room, rest)
+                    done[depth] = 0.0
+                    continue
+                if rest > eps:  # a dead end for the rest of this phase
+                    next_alive[v] = v + 1
+                    distance[v] = -1
+                amount = done[depth]
+                if depth == 0:
+                    sent[node] += amount
+                    total += amount
+                    break
+                depth -= 1
+                if amount > 0.0:
+                    done[depth] += amount
+                    w = stack[depth]
+                    if w > v:
+                        edge = (w - n) * n + node
+                        if flow[edge] == 0.0 and count < touched.size:
+                            touched[count] = edge
+                            count += 1
+                        flow[edge] += amount
+                    else:
+                        flow[(v - n) * n + w - base + n] -= amount
+            if total >= enough:
+                break
+        phases += 1
+    return total, phases, count, False
+
+
+@compiled
+def cut(capacity, n, low, high, supply, demand, distance):
+    """Capacity of the cut whose source side is `distance < 0`."""
+    value = 0.0
+    for k in range(n):
+        if distance[high * n + k] >= 0:
+            value += supply[k]
+        if distance[low * n + k] < 0:
+            value += demand[k]
+    for v in range((low + 1) * n, (high + 1) * n):
+        if distance[v] < 0:
+            below = (v // n - 1) * n
+            for m in range(n):
+                if distance[below + m] >= 0:
+                    value += capacity[(v - n) * n + m]
+    return value
+
+
+@compiled
+def useful_range(above, below, i, j):
+    """Outside of the node numbers a..b no level has a path from i to j (in causal maps: j..i)."""
+    levels, n = below.shape[0], below.shape[1]
+    a, b = n, 0
+    for level in range(levels):
+        k = 0
+        while k < a and not (above[level, i, k] > 0.0 and below[level, k, j] > 0.0):
+            k += 1
+        a = min(a, k)
+        k = n
+        while k > b and not (above[level, i, k - 1] > 0.0 and below[level, k - 1, j] > 0.0):
+            k -= 1
+        b = max(b, k)
+    return a, b
+
+
+@compiled
+def route_all(
+    capacity, low, high, supplies, demands, tasks, goals, max_phases, above, below,
+    flow, lower, upper, phases, sents, gots,
+):  # fmt: skip
+    """Route every task, that is a row of supplies and a row of demands; `flow` is zeroed scratch.
+
+    `above` and `below` (reach from the source, to the sink) may be empty: no node is left out.
+    """
+    n = capacity.shape[1]
+    cube = capacity.reshape(-1)
+    small = np.empty(cube.size if above.shape[0] > 0 else 0)
+    touched = np.empty(flow.size, np.int64)
+    distance = np.empty((high + 1) * n, np.int64)
+    current = np.empty((high + 1) * n, np.int64)
+    next_alive = np.empty((high + 1) * n + 1, np.int64)
+    queue = np.empty((high + 1) * n, np.int64)
+    stack = np.empty((high + 1) * n + 1, np.int64)
+    sent = np.empty(n)
+    got = np.empty(n)
+    for t in range(tasks.shape[0]):
+        i, j = tasks[t]
+        a, b = useful_range(above, below, i, j) if above.shape[0] > 0 else (0, n)
+        width = b - a
+        network = cube
+        if width < n:  # a smaller cube: the search then never looks at nodes that cannot matter
+            network = small
+            for layer in range(low, high):
+                for r in range(width):
+                    for c in range(width):
+                        small[(layer * width + r) * width + c] = capacity[layer, a + r, a + c]
+        supply = supplies[i, a:b]
+        demand = demands[j, a:b]
+        sent[:] = 0.0
+        got[:] = 0.0
+        lower[t], phases[t], count, exhausted = route(
+            network, width, low, high, supply, demand, goals[t], max_phases,
+            flow, sent, got, touched, distance, current, next_alive, queue, stack,
+        )  # fmt: skip
+        upper[t] = goals[t]
+        if exhausted:
+            upper[t] = min(goals[t], cut(network, width, low, high, supply, demand, distance))
+        sents[t] = sent
+        gots[t] = got
+        if count == touched.size:
+            flow[:] = 0.0
+        else:
+            for e in range(count):
+                flow[touched[e]] = 0.0
+
+
+@compiled
+def route_one(capacity, low, high, supply, demand, goal):
+    """One task to the end: the flow cube, what left each supply, what reached each demand, the
+    source side."""
+    n = capacity.shape[1]
+    nodes = (high + 1) * n
+    flow = np.zeros(capacity.size)
+    sent = np.zeros(n)
+    got = np.zeros(n)
+    distance = np.full(nodes, -1, np.int64)
+    route(
+        capacity.reshape(-1), n, low, high, supply, demand, goal, TO_THE_END,
+        flow, sent, got, np.empty(flow.size, np.int64), distance, np.empty(nodes, np.int64),
+        np.empty(nodes + 1, np.int64), np.empty(nodes, np.int64), np.empty(nodes + 1, np.int64),
+    )  # fmt: skip
+    return flow.reshape(capacity.shape), sent, got, distance.reshape(-1, n) < 0
+
+
+class Crew:
+    """The kernels over one network, shared out to as many threads as numba would use.
+
+    Every row or task is computed on its own, so the result does not depend on their number.
+    """
+
+    def __init__(self, capacity: np.ndarray):
+        self.capacity = capacity
+        self.workers = numba.get_num_threads()
+        self.scratch = [np.zeros(capacity.size) for _ in range(self.workers)]
+        self.pool = ThreadPoolExecutor(self.workers)
+
+    def __enter__(self) -> "Crew":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.shutdown()
+
+    def share(self, work: Callable[[int, slice], None], count: int) -> None:
+        def part(w: int) -> None:
+            work(w, slice(count * w // self.workers, count * (w + 1) // self.workers))
+
+        list(self.pool.map(part, range(self.workers)))
+
+    def min_sum(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        out = np.empty((left.shape[0], right.shape[1]))
+        self.share(lambda w, mine: min_sum(left[mine], right, out[mine]), len(left))
+        return out
+
+    def route(self, low, high, supplies, demands, tasks, goals, max_phases, above, below):
+        """lower, upper and phases of every task, and what its ends sent and got."""
+        count, n = len(tasks), self.capacity.shape[1]
+        out = (
+            np.empty(count), np.empty(count), np.empty(count, np.int64),
+            np.empty((count, n)), np.empty((count, n)),
+        )  # fmt: skip
+
+        def work(w: int, mine: slice) -> None:
+            route_all(
+                self.capacity, low, high, supplies, demands, tasks[mine], goals[mine], max_phases,
+                above, below, self.scratch[w], *(array[mine] for array in out),
+            )  # fmt: skip
+
+        self.share(work, count)
+        return out
+
+    def pairs(self, low, high, supplies, demands, tasks, goals, above, below):
+        return self.route(low, high, supplies, demands, tasks, goals, TO_THE_END, above, below)[:3]
+
+    def fans(self, low, high, supplies, demands, goals):
+        """One flow per row of supplies and of demands: what left and what arrived."""
+        tasks = np.repeat(np.arange(len(goals))[:, None], 2, axis=1)
+        nowhere = np.zeros((0, 1, 1))
+        return self.route(low, high, supplies, demands, tasks, goals, FAN_PHASES, nowhere, nowhere)[
+            3:
+        ]

@@ -1,0 +1,356 @@
+"""The user's model is left exactly as found: after an exception, from several threads, in any mode."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from threading import Barrier
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForSequenceClassification, PreTrainedModel
+
+import thalweg as tw
+from tests.families import BY_NAME, Family
+from tests.tiny import SENTENCE, snapshot, tiny_subject, wordpiece
+from thalweg.capture.attention import Call
+from thalweg.capture.record import Capture
+
+# Post-norm, pre-norm, two configs and cross-attention, round the registry, and pixels.
+FAMILIES = [BY_NAME[name] for name in ("bert", "gpt2", "bart", "bloom", "vit")]
+each = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+SHORT = "a cat is not a dog."
+
+
+class BoomError(Exception):
+    """What the tests throw; nothing in the library knows it."""
+
+
+@pytest.fixture
+def eager_switching() -> Iterator[None]:
+    """Threads take turns as often as Python allows, so that what can interleave does."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def raise_at(model: PreTrainedModel, error: BaseException, call: int) -> Callable[[], None]:
+    """Make a module in the middle of the model raise at its nth call; returns how to take it away."""
+    linears = [module for module in model.modules() if not list(module.children())]
+    calls = 0
+
+    def boom(*_: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise error
+
+    return linears[len(linears) // 2].register_forward_hook(boom).remove
+
+
+def one(subject: tw.Subject, given: Any) -> Capture:
+    capture = subject.capture(given)
+    assert isinstance(capture, Capture)
+    return capture
+
+
+def numbers(capture: Capture) -> list[Tensor]:
+    kept = [tensor for block in capture.blocks for tensor in (block.weights(), block.output)]
+    return kept if capture.logits is None else [*kept, capture.logits]
+
+
+def assert_same(actual: Capture, expected: Capture) -> None:
+    assert actual.tokens == expected.tokens
+    for found, wanted in zip(numbers(actual), numbers(expected), strict=True):
+        torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-5)
+
+
+@each
+@pytest.mark.parametrize(
+    "error", [BoomError("no"), KeyboardInterrupt()], ids=["error", "interrupt"]
+)
+@pytest.mark.parametrize("call", [1, 2], ids=["while_learning", "while_capturing"])
+def test_model_when_a_module_raises_then_is_left_as_found(
+    family: Family, error: BaseException, call: int
+) -> None:
+    model, inputs = family.build(), family.inputs(1, 9)
+    expected = one(tw.load(family.build()), inputs)
+    undo = raise_at(model, error, call)
+    before = snapshot(model)
+    subject = tw.load(model)
+    with pytest.raises(type(error)) as caught:
+        subject.capture(inputs)
+    assert caught.value is error
+    assert snapshot(model) == before
+    undo()
+    assert_same(one(subject, inputs), expected)
+
+
+@each
+def test_model_when_a_replay_handler_raises_then_is_left_as_found(family: Family) -> None:
+    model = family.build()
+    capture = one(tw.load(model), family.inputs(1, 9))
+    before = snapshot(model)
+    calls = 0
+
+    def handle(call: Call) -> tuple[Tensor, Tensor | None]:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise BoomError
+        return call.run()
+
+    with pytest.raises(BoomError):
+        capture.replay(handle)
+    assert calls == 2
+    assert snapshot(model) == before
+
+
+@each
+def test_model_when_captured_well_then_is_left_as_found(family: Family) -> None:
+    model = family.build()
+    before = snapshot(model)
+    subject = tw.load(model)
+    for _ in range(2):  # the first learns, the second only captures
+        subject.capture(family.inputs(1, 9))
+        assert snapshot(model) == before
+
+
+def test_model_when_input_or_proof_fails_then_is_left_as_found() -> None:
+    for name, error in [
+        ("bert", tw.InputError),
+        ("bitnet", tw.ProofError),
+        ("mamba", tw.ModelError),
+    ]:
+        subject = tiny_subject(name)
+        before = snapshot(subject.model)
+        with pytest.raises(error):
+            subject.capture("" if name == "bert" else SENTENCE)
+        assert snapshot(subject.model) == before
+
+
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_implementation_when_chosen_by_the_user_then_is_kept(implementation: str) -> None:
+    subject = tiny_subject("bart")
+    subject.model.set_attn_implementation(implementation)
+    before = snapshot(subject.model)
+    assert set(before["implementations"]) == {implementation}  # pyright: ignore[reportArgumentType]
+    subject.capture(SENTENCE)
+    assert snapshot(subject.model) == before
+
+
+def test_hooks_of_the_user_when_captured_then_survive_and_fire() -> None:
+    subject = tiny_subject()
+    seen: list[str] = []
+    layer = subject.model.get_submodule("bert.encoder.layer.1")
+    layer.register_forward_pre_hook(lambda *_: seen.append("before"))
+    layer.register_forward_hook(lambda *_: seen.append("after"))
+    before = snapshot(subject.model)
+    subject.capture(SENTENCE)
+    assert snapshot(subject.model) == before
+    assert seen[:2] == ["before", "after"]
+    seen.clear()
+    with torch.no_grad():
+        subject.model(input_ids=torch.tensor([[1, 5, 3]]))
+    assert seen == ["before", "after"]
+
+
+def test_hook_of_the_user_that_changes_an_output_when_captured_then_is_part_of_the_pass() -> None:
+    subject, plain = tiny_subject(), tiny_subject()
+    subject.model.get_submodule("bert.encoder.layer.0").register_forward_hook(
+        lambda _, __, output: output[0] * 1.5 if isinstance(output, tuple) else output * 1.5
+    )
+    changed, unchanged = subject.capture(SENTENCE), plain.capture(SENTENCE)
+    torch.testing.assert_close(changed.blocks[0].output, unchanged.blocks[0].output)
+    assert not torch.allclose(changed.blocks[1].input, unchanged.blocks[1].input)
+    with torch.no_grad():
+        ids = torch.tensor([changed.tokens.ids])
+        own = subject.model(input_ids=ids).logits[0]
+    torch.testing.assert_close(changed.logits, own)
+
+
+@pytest.mark.parametrize(
+    "mode", [torch.no_grad, torch.enable_grad, torch.inference_mode], ids=lambda mode: mode.__name__
+)
+@pytest.mark.parametrize("name", ["bert", "gpt2", "bloom"])
+def test_capture_when_taken_inside_a_gradient_mode_then_works_or_says_so(
+    mode: Callable[[], AbstractContextManager[None]], name: str
+) -> None:
+    expected = tiny_subject(name).capture(SENTENCE)
+    subject = tiny_subject(name)
+    with mode():
+        before = snapshot(subject.model)
+        try:
+            capture = subject.capture(SENTENCE)
+        except tw.ThalwegError as error:
+            assert mode is torch.inference_mode
+            assert "inference_mode" in str(error)
+            capture = None
+        assert snapshot(subject.model) == before
+    if capture is not None:
+        assert_same(capture, expected)
+    assert_same(subject.capture(SENTENCE), expected)
+
+
+def test_capture_when_weights_were_made_in_inference_mode_then_works_or_says_so() -> None:
+    with torch.inference_mode():
+        subject = tiny_subject()
+    try:
+        capture = subject.capture(SENTENCE)
+    except tw.ThalwegError as error:
+        assert "inference" in str(error)
+    else:
+        assert_same(capture, tiny_subject().capture(SENTENCE))
+
+
+def test_capture_when_parameters_are_frozen_then_has_the_same_numbers() -> None:
+    subject = tiny_subject()
+    subject.model.requires_grad_(False)
+    before = snapshot(subject.model)
+    assert_same(subject.capture(SENTENCE), tiny_subject().capture(SENTENCE))
+    assert snapshot(subject.model) == before
+
+
+def test_gradients_when_captured_with_gradients_on_then_do_not_accumulate() -> None:
+    subject = tiny_subject()
+    with torch.enable_grad():
+        subject.model(input_ids=torch.tensor([[1, 5, 3]])).logits.sum().backward()
+        held = {
+            n: p.grad.clone() for n, p in subject.model.named_parameters() if p.grad is not None
+        }
+        assert held
+        capture = subject.capture(SENTENCE)
+        tw.explain(subject, capture)
+    for name, parameter in subject.model.named_parameters():
+        assert (parameter.grad is None) == (name not in held)
+        assert parameter.grad is None or torch.equal(parameter.grad, held[name])
+    assert not any(tensor.requires_grad for tensor in numbers(capture))
+
+
+@pytest.mark.parametrize("switch", ["return_dict", "output_hidden_states", "use_cache"])
+def test_capture_when_config_asks_for_other_outputs_then_has_the_same_numbers(switch: str) -> None:
+    subject = tiny_subject("gpt2")
+    setattr(subject.model.config, switch, not getattr(subject.model.config, switch, True))
+    before = snapshot(subject.model)
+    assert_same(subject.capture(SENTENCE), tiny_subject("gpt2").capture(SENTENCE))
+    assert snapshot(subject.model) == before
+
+
+def together(work: Mapping[str, Callable[[], Any]], rounds: int = 6) -> dict[str, list[Any]]:
+    """Each piece of work in a thread of its own, several times, all starting at once."""
+    gate = Barrier(len(work))
+
+    def repeat(piece: Callable[[], Any]) -> list[Any]:
+        results = []
+        for _ in range(rounds):
+            gate.wait(timeout=60)
+            results.append(piece())
+        return results
+
+    with ThreadPoolExecutor(len(work)) as pool:
+        jobs = {name: pool.submit(repeat, piece) for name, piece in work.items()}
+        return {name: job.result() for name, job in jobs.items()}
+
+
+def assert_as_alone(subjects: list[tw.Subject], expected: list[Capture], texts: list[str]) -> None:
+    work = {
+        str(number): (lambda subject=subject, text=text: subject.capture(text))
+        for number, (subject, text) in enumerate(zip(subjects, texts, strict=True))
+    }
+    before = [snapshot(subject.model) for subject in subjects]
+    found = together(work)
+    assert [snapshot(subject.model) for subject in subjects] == before
+    for captures, wanted in zip(found.values(), expected, strict=True):
+        for capture in captures:
+            assert_same(capture, wanted)
+
+
+@pytest.mark.usefixtures("eager_switching")
+@pytest.mark.parametrize("names", [("bert", "gpt2"), ("bloom", "bloom"), ("bert", "bloom")])
+def test_captures_when_two_models_run_in_two_threads_then_have_their_own_numbers(
+    names: tuple[str, str],
+) -> None:
+    texts = [SENTENCE, SHORT]
+    expected = [tiny_subject(n).capture(t) for n, t in zip(names, texts, strict=True)]
+    assert_as_alone([tiny_subject(name) for name in names], expected, texts)
+
+
+@pytest.mark.usefixtures("eager_switching")
+def test_captures_when_models_share_a_config_in_two_threads_then_have_their_own_numbers() -> None:
+    first = BY_NAME["bert"].build()
+    config = first.config
+    second = AutoModelForSequenceClassification.from_config(config).eval()
+    second.config = config  # the library copies it when it builds; users do share it
+    for module in second.modules():
+        if hasattr(module, "config"):
+            module.config = config
+    subjects = [tw.load(first, wordpiece()), tw.load(second, wordpiece())]
+    expected = [subjects[0].capture(SENTENCE), subjects[1].capture(SHORT)]
+    assert_as_alone([tw.load(s.model, s.tokenizer) for s in subjects], expected, [SENTENCE, SHORT])
+    assert config._attn_implementation_internal == "sdpa"
+
+
+@pytest.mark.usefixtures("eager_switching")
+@pytest.mark.parametrize("name", ["bert", "gpt2", "bloom"])
+@pytest.mark.parametrize("shared", [True, False], ids=["one_subject", "two_subjects"])
+def test_captures_when_one_model_runs_in_two_threads_then_have_their_own_numbers(
+    name: str, shared: bool
+) -> None:
+    texts = [SENTENCE, SHORT]
+    expected = [tiny_subject(name).capture(text) for text in texts]
+    first = tiny_subject(name)
+    second = first if shared else tw.load(first.model, first.tokenizer)
+    assert_as_alone([first, second], expected, texts)
+
+
+@pytest.mark.usefixtures("eager_switching")
+def test_plain_calls_when_another_thread_captures_then_answer_as_ever() -> None:
+    subject = tiny_subject()
+    ids = torch.tensor([[1, 5, 28, 3]])
+    with torch.no_grad():
+        expected = subject.model(input_ids=ids).logits
+    capture = tiny_subject().capture(SENTENCE)
+
+    def plain() -> Tensor:
+        with torch.no_grad():
+            return subject.model(input_ids=ids).logits
+
+    found = together({"capture": lambda: subject.capture(SENTENCE), "plain": plain})
+    for logits in found["plain"]:
+        torch.testing.assert_close(logits, expected)
+    for one_capture in found["capture"]:
+        assert_same(one_capture, capture)
+
+
+@pytest.mark.usefixtures("eager_switching")
+def test_capture_when_another_thread_fails_on_the_same_model_then_is_not_disturbed() -> None:
+    subject = tiny_subject()
+    expected = tiny_subject().capture(SENTENCE)
+    before = snapshot(subject.model)
+    subject.capture(SHORT)
+
+    def fail() -> None:
+        def handle(call: Call) -> tuple[Tensor, Tensor | None]:
+            raise BoomError
+
+        with pytest.raises(BoomError):
+            short.replay(handle)
+
+    short = subject.capture(SHORT)
+    found = together({"capture": lambda: subject.capture(SENTENCE), "fail": fail})
+    for capture in found["capture"]:
+        assert_same(capture, expected)
+    assert snapshot(subject.model) == before
+
+
+def test_tensors_of_a_capture_when_the_model_changes_afterwards_then_stay() -> None:
+    subject = tiny_subject()
+    capture = subject.capture(SENTENCE)
+    before = [tensor.clone() for tensor in numbers(capture)]
+    for parameter in subject.model.parameters():
+        nn.init.zeros_(parameter)
+    for kept, wanted in zip(numbers(capture), before, strict=True):
+        assert torch.equal(kept, wanted)

@@ -1,0 +1,57 @@
+"""What the documents show is run as it stands."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.S)
+
+
+def test_readme_when_its_python_is_run_in_order_then_works(capsys: pytest.CaptureFixture) -> None:
+    space: dict[str, object] = {}
+    assert len(blocks("python")) >= 3
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), space)
+    assert "True" in capsys.readouterr().out
+
+
+def test_readme_when_its_commands_are_run_then_succeed(tmp_path: Path) -> None:
+    commands = [
+        line
+        for block in blocks("bash")
+        for line in block.splitlines()
+        if line.startswith("thalweg ")
+    ]
+    assert len(commands) >= 4
+    for command in commands:
+        words = [sys.executable, "-c", "from thalweg.cli.main import main; main()"]
+        done = subprocess.run(
+            words + shlex.split(command)[1:], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+
+
+def test_page_of_methods_when_written_again_then_is_the_same() -> None:
+    written = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "write_methods.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert (ROOT / "docs" / "methods.md").read_text() == written, "run `make docs`"
+
+
+@pytest.mark.parametrize("page", sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")]))
+def test_page_when_it_links_to_a_file_then_the_file_is_there(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if not link.startswith("http"):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
