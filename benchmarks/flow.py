@@ -21,9 +21,7 @@ from scipy.sparse.csgraph import maximum_flow
 
 from thalweg.aggregate.max_flow import max_flow
 
-TEXT = (
-    "The river ran low that summer, and the boats that came up from the coast kept to the thalweg. "
-)
+TEXT = "The river ran low that summer, and the boats that came up from the coast kept to the thalweg. "
 
 
 def with_residual(weights: np.ndarray) -> np.ndarray:
@@ -46,9 +44,7 @@ def peaked_attention(layers: int, n: int) -> np.ndarray:
     """Rows from a Dirichlet distribution of low concentration: a few large weights, many near
     zero."""
     rng = np.random.default_rng(0)
-    return np.stack(
-        [with_residual(rng.dirichlet(np.full(n, 0.1), (1, 1, n)))[0] for _ in range(layers)]
-    )
+    return np.stack([with_residual(rng.dirichlet(np.full(n, 0.1), (1, 1, n)))[0] for _ in range(layers)])
 
 
 def real_attention(n: int) -> np.ndarray | None:
@@ -106,9 +102,7 @@ def networkx_seconds(maps: np.ndarray, count: int) -> float:
     pairs = sample_pairs(n, count)
     top = len(maps)
     took = seconds(
-        lambda: [
-            nx.maximum_flow_value(graph, (top, i), (0, j), flow_func=solver) for i, j in pairs
-        ],
+        lambda: [nx.maximum_flow_value(graph, (top, i), (0, j), flow_func=solver) for i, j in pairs],
         1,
     )
     return took / count * n * n

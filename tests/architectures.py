@@ -75,9 +75,7 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- |")
     for family in PROVED:
         row = measure(family)
-        print(
-            f"| {row.name} | {row.blocks} | {row.shape} | {row.parity:.0e} | {row.sum_of_parts:.0e} |"
-        )
+        print(f"| {row.name} | {row.blocks} | {row.shape} | {row.parity:.0e} | {row.sum_of_parts:.0e} |")
     print("\n## Refused\n\nWhat cannot be proved is refused with an error that says why.\n")
     print("| family | error |\n| --- | --- |")
     for family in REFUSED:

@@ -70,7 +70,7 @@ SEQ2SEQ: dict[str, Any] = {
     "encoder_ffn_dim": 48,
     "decoder_ffn_dim": 48,
 }
-T5 = {
+T5: dict[str, Any] = {
     "num_layers": 2,
     "num_decoder_layers": 2,
     "d_ff": 48,
@@ -186,8 +186,7 @@ def family(
     auto: Any = None,
     inputs: Callable[[int, int], dict[str, Tensor]] | None = None,
     attentions: Mapping[str, int] | None = None,
-    unscaled: str
-    | None = None,  # query weights to shrink, where the model divides by no sqrt(size)
+    unscaled: str | None = None,  # query weights to shrink, where the model divides by no sqrt(size)
     **overrides: Any,
 ) -> Family:
     def build() -> PreTrainedModel:

@@ -13,9 +13,12 @@ from tests.families import BOS, BY_NAME, EOS, FIRST_WORD, MASK, PAD, VOCABULARY
 
 UNKNOWN = FIRST_WORD - 1
 SPECIAL = {"[PAD]": PAD, "[CLS]": BOS, "[MASK]": MASK, "[SEP]": EOS, "[UNK]": UNKNOWN}
-WORDS = """the a an of to in on and is are was it this that not very old new good bad film movie story
-cat dog keys cabinet table man woman sees likes runs play ##ing ##ed ##s ##er un ##happy happy wit ##ty
-. , ! ? ' - ( ) : x ##x e ##e 1 2 3 مرحبا שלום 日 本 é""".split()
+_WORDS = """
+the a an of to in on and is are was it this that not very old new good bad film movie story cat dog
+keys cabinet table man woman sees likes runs play ##ing ##ed ##s ##er un ##happy happy wit ##ty . , !
+? ' - ( ) : x ##x e ##e 1 2 3 مرحبا שלום 日 本
+"""
+WORDS = _WORDS.split()
 SENTENCE = "the keys to the cabinet are on the old table."
 HOOKS = (
     "_forward_hooks",
@@ -61,7 +64,7 @@ def whole_words() -> PreTrainedTokenizerFast:
 
 
 def byte_level() -> PreTrainedTokenizerFast:
-    """As GPT-2's: no special tokens around the text, spaces belong to words, an emoji is four bytes."""
+    """As GPT-2's: no special tokens around the text, spaces are part of words, an emoji is bytes."""
     letters = [*string.ascii_lowercase, "Ġ", "Ċ", *".,!?'-", *"ðŁĺĢĤ"]
     merges = [("h", "e"), ("t", "he"), ("Ġ", "the"), ("k", "e"), ("ke", "y"), ("Ġ", "t")]
     pieces = [*letters, *("".join(pair) for pair in merges)]
@@ -72,7 +75,7 @@ def byte_level() -> PreTrainedTokenizerFast:
 
 
 def sentence_pieces() -> PreTrainedTokenizerFast:
-    """As SentencePiece's in recent models: the text is not split before, so all of it is one word id."""
+    """As SentencePiece's: the text is not split first, so that all of it has one word id."""
     scores = [(piece, 0.0) for piece in SPECIAL]
     scores += [(f"▁{word}", -1.0) for word in ("the", "film", "un", "a")]
     scores += [(word, -1.0) for word in ("happy", "ing", "play", ".", ",")]
@@ -129,9 +132,7 @@ def snapshot(model: PreTrainedModel) -> dict[str, object]:
             for name, module in modules.items()
             for kind in HOOKS
         },
-        "global hooks": [
-            list(vars(torch.nn.modules.module)[f"_global{kind}"]) for kind in HOOKS[:2]
-        ],
+        "global hooks": [list(vars(torch.nn.modules.module)[f"_global{kind}"]) for kind in HOOKS[:2]],
         "forwards": [name for name, module in modules.items() if "forward" in vars(module)],
         "modes": {name: module.training for name, module in modules.items()},
         "parameters": {

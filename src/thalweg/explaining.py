@@ -90,21 +90,23 @@ def resolve(capture: Capture, asked: Asked) -> tuple[Target, bool]:
     if asked is None:
         asked = "prediction" if capture.readout else "all"
     if asked == "all":
-        return Target(tuple(range(count))), False
+        return Target(tuple(range(count)), _output(capture, tuple(range(count)))), False
     if asked == "prediction":
         if not capture.readout:
             raise InputError(
                 "this model makes no single prediction here (a bare encoder, or a masked language model "
                 'without its mask token in the text): choose a position, a token or "all" as target'
             )
-        return Target(capture.readout, _output(capture)), classifier and len(capture.readout) > 1
+        pooled = classifier and len(capture.readout) > 1
+        return Target(capture.readout, _output(capture, capture.readout)), pooled
     if isinstance(asked, str):
-        return Target((_position_of(capture.tokens, asked),)), False
+        asked = _position_of(capture.tokens, asked)
     positions = [asked] if isinstance(asked, int) else list(asked)
     wrong = [p for p in positions if not -count <= p < count]
     if wrong or not positions:
         raise InputError(f"target {asked} was asked for; positions go from 0 to {count - 1}")
-    return Target(tuple(p % count for p in positions)), False
+    places = tuple(p % count for p in positions)
+    return Target(places, _output(capture, places)), False
 
 
 def _position_of(tokens: Tokens, piece: str) -> int:
@@ -115,13 +117,16 @@ def _position_of(tokens: Tokens, piece: str) -> int:
     return found[0]
 
 
-def _output(capture: Capture) -> int | None:
-    """The class or token id that the model chooses."""
-    if capture.logits is None:
-        return None
+def _output(capture: Capture, positions: tuple[int, ...]) -> int | None:
+    """The class that the model chooses, or the token it chooses at a single position."""
     logits = capture.logits
+    if logits is None:
+        return None
     if logits.dim() == 2:
-        logits = logits[capture.readout[0] - (len(capture.tokens) - len(logits))]
+        row = positions[0] - (len(capture.tokens) - len(logits))
+        if len(positions) > 1 or row < 0:
+            return None
+        logits = logits[row]
     return int(logits.argmax())
 
 
@@ -132,16 +137,14 @@ def predicted(subject: Subject, capture: Capture, goal: Target) -> str | None:
     labels: Mapping[int, str] = getattr(subject.model.config, "id2label", None) or {}
     if capture.logits is not None and capture.logits.dim() == 1:
         return labels.get(goal.output, str(goal.output))
-    return subject.tokenizer.decode([goal.output]) if subject.tokenizer else str(goal.output)
+    return str(subject.tokenizer.decode([goal.output])) if subject.tokenizer else str(goal.output)
 
 
 def _pooled(rows: Tokens) -> Tokens:
     from thalweg.tokens import anonymous
 
     one = anonymous(1)
-    return Tokens(
-        ("[mean of all]",), one.ids, (True,), one.spans, one.words, one.segments, rows.texts
-    )
+    return Tokens(("[mean of all]",), one.ids, (True,), one.spans, one.words, one.segments, rows.texts)
 
 
 def _receipt(capture: Capture, maps: Maps, scores: np.ndarray, assumed: tuple[str, ...]) -> Receipt:

@@ -20,9 +20,7 @@ def tolerance(dtype: torch.dtype, terms: int) -> float:
     return rounding + 16 * torch.finfo(working(dtype)).eps * max(terms, 1) ** 0.5
 
 
-def relative_error(
-    actual: Float[Tensor, "token *rest"], expected: Float[Tensor, "token *rest"]
-) -> float:
+def relative_error(actual: Float[Tensor, "token *rest"], expected: Float[Tensor, "token *rest"]) -> float:
     """Largest error of a token's vector, relative to that vector's length.
 
     A token whose vector nearly vanishes is measured against a hundredth of the mean length instead.

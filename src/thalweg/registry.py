@@ -57,9 +57,7 @@ class Method:
 _methods: dict[str, Method] = {}
 
 
-def method(
-    *, params: type, paper: str, cost: str, guarantee: str
-) -> Callable[[Function], Function]:
+def method(*, params: type, paper: str, cost: str, guarantee: str) -> Callable[[Function], Function]:
     """Register a function under its own name."""
 
     def register(function: Function) -> Function:
@@ -123,9 +121,7 @@ def make_params(chosen: Method, given: Mapping[str, Any]) -> Any:
     unknown = sorted(set(given) - set(hints))
     if unknown:
         allowed = ", ".join(hints) or "none"
-        raise InputError(
-            f"{chosen.name} has no parameter {unknown[0]!r}; its parameters are: {allowed}"
-        )
+        raise InputError(f"{chosen.name} has no parameter {unknown[0]!r}; its parameters are: {allowed}")
     return chosen.params(**{name: _fit(name, value, hints[name]) for name, value in given.items()})
 
 
@@ -168,11 +164,7 @@ def _read(value: Any, kind: type) -> Any:
         return None
     if kind is bool and value in (True, False, "yes", "no", "true", "false"):
         return value in (True, "yes", "true")
-    if (
-        kind in (int, float)
-        and not isinstance(value, bool)
-        and isinstance(value, str | int | float)
-    ):
+    if kind in (int, float) and not isinstance(value, bool) and isinstance(value, str | int | float):
         if kind is int and isinstance(value, float):
             raise ValueError
         return kind(value)

@@ -118,9 +118,7 @@ def test_weights_when_model_goes_round_the_registry_then_equal_the_models_own(
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("family", TEXT, ids=lambda family: family.name)
-def test_example_when_padded_in_a_batch_then_has_the_numbers_it_has_alone(
-    family: Family, side: str
-) -> None:
+def test_example_when_padded_in_a_batch_then_has_the_numbers_it_has_alone(family: Family, side: str) -> None:
     subject = tw.load(family.build())
     long, short = family.inputs(1, 11), family.inputs(1, 7)
     alone = [subject.capture(long), subject.capture(short)]

@@ -1,9 +1,10 @@
-"""The user's model is left exactly as found: after an exception, from several threads, in any mode."""
+"""The model is left exactly as found: after an exception, from several threads, in any mode."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import cache
 from threading import Barrier
 from typing import Any
 
@@ -32,13 +33,13 @@ class BoomError(Exception):
 def eager_switching() -> Iterator[None]:
     """Threads take turns as often as Python allows, so that what can interleave does."""
     before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
+    sys.setswitchinterval(1e-4)
     yield
     sys.setswitchinterval(before)
 
 
 def raise_at(model: PreTrainedModel, error: BaseException, call: int) -> Callable[[], None]:
-    """Make a module in the middle of the model raise at its nth call; returns how to take it away."""
+    """Make a module in the middle of the model raise at its nth call; what is returned undoes it."""
     linears = [module for module in model.modules() if not list(module.children())]
     calls = 0
 
@@ -57,6 +58,12 @@ def one(subject: tw.Subject, given: Any) -> Capture:
     return capture
 
 
+@cache
+def alone(name: str, text: str) -> Capture:
+    """What a model gives that nothing else was done to."""
+    return tiny_subject(name).capture(text)
+
+
 def numbers(capture: Capture) -> list[Tensor]:
     kept = [tensor for block in capture.blocks for tensor in (block.weights(), block.output)]
     return kept if capture.logits is None else [*kept, capture.logits]
@@ -70,14 +77,14 @@ def assert_same(actual: Capture, expected: Capture) -> None:
 
 @each
 @pytest.mark.parametrize(
-    "error", [BoomError("no"), KeyboardInterrupt()], ids=["error", "interrupt"]
+    ("error", "call"),
+    [(BoomError(), 1), (BoomError(), 2), (KeyboardInterrupt(), 2)],
+    ids=["while_learning", "while_capturing", "interrupted"],
 )
-@pytest.mark.parametrize("call", [1, 2], ids=["while_learning", "while_capturing"])
 def test_model_when_a_module_raises_then_is_left_as_found(
     family: Family, error: BaseException, call: int
 ) -> None:
     model, inputs = family.build(), family.inputs(1, 9)
-    expected = one(tw.load(family.build()), inputs)
     undo = raise_at(model, error, call)
     before = snapshot(model)
     subject = tw.load(model)
@@ -86,7 +93,12 @@ def test_model_when_a_module_raises_then_is_left_as_found(
     assert caught.value is error
     assert snapshot(model) == before
     undo()
-    assert_same(one(subject, inputs), expected)
+    assert_same(one(subject, inputs), untouched(family))
+
+
+@cache
+def untouched(family: Family) -> Capture:
+    return one(tw.load(family.build()), family.inputs(1, 9))
 
 
 @each
@@ -175,20 +187,15 @@ def test_hook_of_the_user_that_changes_an_output_when_captured_then_is_part_of_t
 @pytest.mark.parametrize(
     "mode", [torch.no_grad, torch.enable_grad, torch.inference_mode], ids=lambda mode: mode.__name__
 )
-@pytest.mark.parametrize("name", ["bert", "gpt2", "bloom"])
+@pytest.mark.parametrize("name", ["bert", "bloom"])
 def test_capture_when_taken_inside_a_gradient_mode_then_works_or_says_so(
     mode: Callable[[], AbstractContextManager[None]], name: str
 ) -> None:
-    expected = tiny_subject(name).capture(SENTENCE)
+    expected = alone(name, SENTENCE)
     subject = tiny_subject(name)
     with mode():
         before = snapshot(subject.model)
-        try:
-            capture = subject.capture(SENTENCE)
-        except tw.ThalwegError as error:
-            assert mode is torch.inference_mode
-            assert "inference_mode" in str(error)
-            capture = None
+        capture = captured_or_told(subject, "inference" if mode is torch.inference_mode else "")
         assert snapshot(subject.model) == before
     if capture is not None:
         assert_same(capture, expected)
@@ -198,19 +205,28 @@ def test_capture_when_taken_inside_a_gradient_mode_then_works_or_says_so(
 def test_capture_when_weights_were_made_in_inference_mode_then_works_or_says_so() -> None:
     with torch.inference_mode():
         subject = tiny_subject()
+    capture = captured_or_told(subject, "inference")
+    if capture is not None:
+        assert_same(capture, alone("bert", SENTENCE))
+
+
+def captured_or_told(subject: tw.Subject, reason: str) -> Capture | None:
+    """A capture, or None after an error of ours that names the reason; without one it must work."""
+    if not reason:
+        return subject.capture(SENTENCE)
     try:
-        capture = subject.capture(SENTENCE)
+        return subject.capture(SENTENCE)
     except tw.ThalwegError as error:
-        assert "inference" in str(error)
-    else:
-        assert_same(capture, tiny_subject().capture(SENTENCE))
+        if reason not in str(error):
+            raise
+    return None
 
 
 def test_capture_when_parameters_are_frozen_then_has_the_same_numbers() -> None:
     subject = tiny_subject()
     subject.model.requires_grad_(False)
     before = snapshot(subject.model)
-    assert_same(subject.capture(SENTENCE), tiny_subject().capture(SENTENCE))
+    assert_same(subject.capture(SENTENCE), alone("bert", SENTENCE))
     assert snapshot(subject.model) == before
 
 
@@ -218,9 +234,7 @@ def test_gradients_when_captured_with_gradients_on_then_do_not_accumulate() -> N
     subject = tiny_subject()
     with torch.enable_grad():
         subject.model(input_ids=torch.tensor([[1, 5, 3]])).logits.sum().backward()
-        held = {
-            n: p.grad.clone() for n, p in subject.model.named_parameters() if p.grad is not None
-        }
+        held = {n: p.grad.clone() for n, p in subject.model.named_parameters() if p.grad is not None}
         assert held
         capture = subject.capture(SENTENCE)
         tw.explain(subject, capture)
@@ -230,16 +244,19 @@ def test_gradients_when_captured_with_gradients_on_then_do_not_accumulate() -> N
     assert not any(tensor.requires_grad for tensor in numbers(capture))
 
 
-@pytest.mark.parametrize("switch", ["return_dict", "output_hidden_states", "use_cache"])
+@pytest.mark.parametrize("switch", ["output_hidden_states", "output_attentions", "use_cache"])
 def test_capture_when_config_asks_for_other_outputs_then_has_the_same_numbers(switch: str) -> None:
     subject = tiny_subject("gpt2")
+    subject.model.set_attn_implementation("eager")  # the fused kernel gives no attentions
     setattr(subject.model.config, switch, not getattr(subject.model.config, switch, True))
+    with torch.no_grad():  # transformers sets hooks of its own when it is first asked
+        subject.model(input_ids=torch.tensor([[5, 6, 7]]))
     before = snapshot(subject.model)
-    assert_same(subject.capture(SENTENCE), tiny_subject("gpt2").capture(SENTENCE))
+    assert_same(subject.capture(SENTENCE), alone("gpt2", SENTENCE))
     assert snapshot(subject.model) == before
 
 
-def together(work: Mapping[str, Callable[[], Any]], rounds: int = 6) -> dict[str, list[Any]]:
+def together(work: Mapping[str, Callable[[], Any]], rounds: int = 3) -> dict[str, list[Any]]:
     """Each piece of work in a thread of its own, several times, all starting at once."""
     gate = Barrier(len(work))
 
@@ -274,7 +291,7 @@ def test_captures_when_two_models_run_in_two_threads_then_have_their_own_numbers
     names: tuple[str, str],
 ) -> None:
     texts = [SENTENCE, SHORT]
-    expected = [tiny_subject(n).capture(t) for n, t in zip(names, texts, strict=True)]
+    expected = [alone(n, t) for n, t in zip(names, texts, strict=True)]
     assert_as_alone([tiny_subject(name) for name in names], expected, texts)
 
 
@@ -294,13 +311,13 @@ def test_captures_when_models_share_a_config_in_two_threads_then_have_their_own_
 
 
 @pytest.mark.usefixtures("eager_switching")
-@pytest.mark.parametrize("name", ["bert", "gpt2", "bloom"])
+@pytest.mark.parametrize("name", ["bert", "bloom"])
 @pytest.mark.parametrize("shared", [True, False], ids=["one_subject", "two_subjects"])
 def test_captures_when_one_model_runs_in_two_threads_then_have_their_own_numbers(
     name: str, shared: bool
 ) -> None:
     texts = [SENTENCE, SHORT]
-    expected = [tiny_subject(name).capture(text) for text in texts]
+    expected = [alone(name, text) for text in texts]
     first = tiny_subject(name)
     second = first if shared else tw.load(first.model, first.tokenizer)
     assert_as_alone([first, second], expected, texts)
@@ -312,7 +329,7 @@ def test_plain_calls_when_another_thread_captures_then_answer_as_ever() -> None:
     ids = torch.tensor([[1, 5, 28, 3]])
     with torch.no_grad():
         expected = subject.model(input_ids=ids).logits
-    capture = tiny_subject().capture(SENTENCE)
+    capture = alone("bert", SENTENCE)
 
     def plain() -> Tensor:
         with torch.no_grad():
@@ -328,7 +345,7 @@ def test_plain_calls_when_another_thread_captures_then_answer_as_ever() -> None:
 @pytest.mark.usefixtures("eager_switching")
 def test_capture_when_another_thread_fails_on_the_same_model_then_is_not_disturbed() -> None:
     subject = tiny_subject()
-    expected = tiny_subject().capture(SENTENCE)
+    expected = alone("bert", SENTENCE)
     before = snapshot(subject.model)
     subject.capture(SHORT)
 

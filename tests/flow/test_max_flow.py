@@ -181,8 +181,7 @@ def assert_valid_pair(layers, i, j):
     assert sides[-1].tolist() == [k == i for k in range(len(sides[-1]))]
     assert sides[0].tolist() == [k != j for k in range(len(sides[0]))]
     across = [
-        layer[np.ix_(up, ~down)].sum()
-        for layer, down, up in zip(layers, sides, sides[1:], strict=False)
+        layer[np.ix_(up, ~down)].sum() for layer, down, up in zip(layers, sides, sides[1:], strict=False)
     ]
     assert sum(across) == pytest.approx(pair.value, rel=CLOSE, abs=50 * slack)
     return pair.value
@@ -194,9 +193,7 @@ def assert_valid_pair(layers, i, j):
 @each_graph
 def test_max_flow_when_compared_with_networkx_then_equal_and_certified(layers):
     flow = max_flow(layers)
-    np.testing.assert_allclose(
-        flow.value, networkx_flow(layers), rtol=CLOSE, atol=CLOSE * scale_of(layers)
-    )
+    np.testing.assert_allclose(flow.value, networkx_flow(layers), rtol=CLOSE, atol=CLOSE * scale_of(layers))
     finite = np.isfinite(flow.upper)
     assert np.all(flow.lower[finite] <= flow.upper[finite] + 1e-15 * scale_of(layers))
     assert flow.gap <= 1e-11 * np.max(flow.upper[finite], initial=0.0)
@@ -208,9 +205,7 @@ def test_flow_of_pair_when_validated_then_feasible_and_as_wide_as_its_cut(layers
     flow = max_flow(layers).value
     for i, j in np.ndindex(*flow.shape):
         if np.isfinite(flow[i, j]):
-            assert assert_valid_pair(layers, i, j) == pytest.approx(
-                flow[i, j], rel=CLOSE, abs=1e-300
-            )
+            assert assert_valid_pair(layers, i, j) == pytest.approx(flow[i, j], rel=CLOSE, abs=1e-300)
 
 
 @each_graph
@@ -223,9 +218,7 @@ def test_scipy_solver_when_compared_with_layered_then_its_bounds_hold_the_value(
     np.testing.assert_allclose(rounded.value, exact.value, rtol=1e-5, atol=1e-6 * scale_of(layers))
 
 
-@pytest.mark.parametrize(
-    "name", ["softmax", "causal", "leaky bottlenecks", "rectangular", "sparse"]
-)
+@pytest.mark.parametrize("name", ["softmax", "causal", "leaky bottlenecks", "rectangular", "sparse"])
 def test_max_flow_when_compared_with_linear_program_then_equal(name):
     layers = list(GRAPHS[name])
     flow = max_flow(layers).value
@@ -333,8 +326,7 @@ def graphs(draw):
     power = draw(st.sampled_from([0.0, 1.0, 6.0]))
     rng = np.random.default_rng(seed)
     return [
-        rng.random((up, down)) ** power * (rng.random((up, down)) < density)
-        for down, up in pairwise(sizes)
+        rng.random((up, down)) ** power * (rng.random((up, down)) < density) for down, up in pairwise(sizes)
     ]
 
 
@@ -379,9 +371,7 @@ def test_any_graph_when_nodes_are_renamed_then_flow_is_renamed(layers, seed):
     rng = np.random.default_rng(seed)
     sizes = [layers[0].shape[1], *(layer.shape[0] for layer in layers)]
     names = [rng.permutation(size) for size in sizes]
-    renamed = [
-        layer[np.ix_(up, down)] for layer, down, up in zip(layers, names, names[1:], strict=False)
-    ]
+    renamed = [layer[np.ix_(up, down)] for layer, down, up in zip(layers, names, names[1:], strict=False)]
     expected = max_flow(layers).value[np.ix_(names[-1], names[0])]
     np.testing.assert_allclose(max_flow(renamed).value, expected, rtol=1e-10, atol=1e-13)
 

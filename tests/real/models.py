@@ -22,9 +22,7 @@ def minilm() -> tw.Subject:
 
 @cache
 def reactions() -> tw.Subject:
-    return tw.load(
-        folder("rxnfp", "models", "transformers", "bert_ft_10k_25s"), use_safetensors=False
-    )
+    return tw.load(folder("rxnfp", "models", "transformers", "bert_ft_10k_25s"), use_safetensors=False)
 
 
 @cache

@@ -13,9 +13,7 @@ pytestmark = pytest.mark.real
 
 
 def long_text(shared_data: Path, words: int) -> str:
-    return " ".join(
-        (shared_data / "long_text" / "alice_in_wonderland.txt").read_text().split()[:words]
-    )
+    return " ".join((shared_data / "long_text" / "alice_in_wonderland.txt").read_text().split()[:words])
 
 
 def assert_proved(capture: Capture) -> None:
@@ -26,15 +24,14 @@ def assert_proved(capture: Capture) -> None:
 
 def test_encoder_when_given_a_long_text_then_weights_equal_its_own(shared_data: Path) -> None:
     subject = minilm()
+    assert subject.tokenizer is not None
     text = long_text(shared_data, 300)
     capture = subject.capture(text)
     assert_proved(capture)
     assert len(capture.tokens) > 300
     model = subject.model.from_pretrained(subject.name, attn_implementation="eager")
     with torch.no_grad():
-        own = model(
-            **subject.tokenizer(text, return_tensors="pt"), output_attentions=True
-        ).attentions
+        own = model(**subject.tokenizer(text, return_tensors="pt"), output_attentions=True).attentions
     for block, expected in zip(capture.blocks, own, strict=True):
         torch.testing.assert_close(block.weights(), expected[0], atol=1e-5, rtol=1e-3)
 

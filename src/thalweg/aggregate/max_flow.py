@@ -93,9 +93,7 @@ def max_flow(
     return flow
 
 
-def flow_of_pair(
-    capacities: Capacities, target: int | np.integer, source: int | np.integer
-) -> PairFlow:
+def flow_of_pair(capacities: Capacities, target: int | np.integer, source: int | np.integer) -> PairFlow:
     """The flow from one top token to one bottom token on every edge, with a minimum cut (to draw
     or to check).
 
@@ -159,9 +157,7 @@ def _checked_layers(capacities: Iterable[Any]) -> list[Float[np.ndarray, "_ _"]]
         if np.isnan(layer).any():
             raise ValueError(f"capacities[{number}] holds NaN; expected numbers of at least 0")
         if layer.min() < 0:
-            raise ValueError(
-                f"capacities[{number}] holds {layer.min()}; expected numbers of at least 0"
-            )
+            raise ValueError(f"capacities[{number}] holds {layer.min()}; expected numbers of at least 0")
     return layers
 
 
@@ -174,9 +170,7 @@ def _checked_targets(targets, count: int) -> np.ndarray:
     if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
         raise ValueError(f"targets is {targets!r}; expected a sequence of node numbers")
     if rows.min() < 0 or rows.max() >= count:
-        raise ValueError(
-            f"targets {rows.tolist()} go out of range; expected numbers in 0..{count - 1}"
-        )
+        raise ValueError(f"targets {rows.tolist()} go out of range; expected numbers in 0..{count - 1}")
     return rows.astype(np.int64)
 
 
@@ -193,12 +187,9 @@ def _without_infinity(layers: list[np.ndarray]) -> tuple[list[np.ndarray], np.nd
     for layer in infinite[1:]:
         joined = layer @ joined
     if any(mask.any() for mask in infinite):
-        ceiling = sum(
-            float(layer[~mask].sum()) for layer, mask in zip(layers, infinite, strict=True)
-        )
+        ceiling = sum(float(layer[~mask].sum()) for layer, mask in zip(layers, infinite, strict=True))
         layers = [
-            np.where(mask, max(ceiling, 1.0), layer)
-            for layer, mask in zip(layers, infinite, strict=True)
+            np.where(mask, max(ceiling, 1.0), layer) for layer, mask in zip(layers, infinite, strict=True)
         ]
     return layers, joined
 
@@ -300,9 +291,7 @@ def _scipy(layers: list[np.ndarray], rows: np.ndarray, progress: Progress) -> Fl
     for level, layer in enumerate(layers):
         graph[start[level + 1] : start[level + 2], start[level] : start[level + 1]] = layer
     most = max(layers[-1].sum(1).max(), layers[0].sum(0).max(), 1e-300)
-    scale = (
-        (2**31 - 1) / most / 2
-    )  # no flow is larger than `most`, so wider edges may be cut down to it
+    scale = (2**31 - 1) / most / 2  # no flow is larger than `most`, so wider edges may be cut down to it
     integer = csr_array(np.floor(np.minimum(graph, most) * scale).astype(np.int32))
     lower = np.zeros((rows.size, sizes[0]))
     upper = np.zeros_like(lower)

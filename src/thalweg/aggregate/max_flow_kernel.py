@@ -382,6 +382,4 @@ class Crew:
         """One flow per row of supplies and of demands: what left and what arrived."""
         tasks = np.repeat(np.arange(len(goals))[:, None], 2, axis=1)
         nowhere = np.zeros((0, 1, 1))
-        return self.route(low, high, supplies, demands, tasks, goals, FAN_PHASES, nowhere, nowhere)[
-            3:
-        ]
+        return self.route(low, high, supplies, demands, tasks, goals, FAN_PHASES, nowhere, nowhere)[3:]

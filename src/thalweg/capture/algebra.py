@@ -198,9 +198,7 @@ class _Search:
             rest = total.rows - base.rows
             if self._adds_up(total.rows, stacked, base.rows) is not None:
                 return True
-            alike = (stacked * rest).sum((1, 2)).abs() / stacked.flatten(1).norm(dim=1).clamp_min(
-                1e-30
-            )
+            alike = (stacked * rest).sum((1, 2)).abs() / stacked.flatten(1).norm(dim=1).clamp_min(1e-30)
             best = stacked[int(alike.argmax())]
             scaled = _multiple(rest, best) * best
             if self._adds_up(total.rows, scaled[None], base.rows) is not None:

@@ -138,9 +138,7 @@ def _attention(
 ) -> tuple[Tensor, Tensor | None]:
     own = _own_kernel(module, implementation)
 
-    def run(
-        query: Tensor = query, key: Tensor = key, value: Tensor = value
-    ) -> tuple[Tensor, Tensor | None]:
+    def run(query: Tensor = query, key: Tensor = key, value: Tensor = value) -> tuple[Tensor, Tensor | None]:
         return own(module, query, key, value, attention_mask, **options)
 
     handler = _handler.get()
@@ -151,9 +149,7 @@ def _attention(
             f"{type(module).__name__} hides keys with a {type(attention_mask).__name__}, which cannot "
             'be read; load the model with attn_implementation="sdpa" or "eager"'
         )
-    return handler(
-        Call(module, query, key, value, attention_mask, dict(options), implementation, run)
-    )
+    return handler(Call(module, query, key, value, attention_mask, dict(options), implementation, run))
 
 
 def _own_kernel(module: nn.Module, implementation: str) -> Callable[..., Any]:

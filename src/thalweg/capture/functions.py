@@ -61,9 +61,7 @@ class _Watch(TorchFunctionMode):
     def _product(self, func: Callable[..., Tensor], left: Tensor, right: Tensor) -> Tensor:
         assert self.weights is not None
         batch = self.batch
-        weights = self.weights.reshape(
-            batch, -1, *self.weights.shape[-2:]
-        )  # [batch head query key]
+        weights = self.weights.reshape(batch, -1, *self.weights.shape[-2:])  # [batch head query key]
         values = right.reshape(batch, -1, *right.shape[-2:])  # [batch kv_head key value_size]
         heads, self.weights = weights.shape[1], None
 
@@ -87,9 +85,7 @@ class _Watch(TorchFunctionMode):
         named = dict(zip(("dropout_p", "is_causal", "scale", "enable_gqa"), rest, strict=False))
         options = {**named, **options}
 
-        def run(
-            query: Tensor = query, key: Tensor = key, value: Tensor = value
-        ) -> tuple[Tensor, None]:
+        def run(query: Tensor = query, key: Tensor = key, value: Tensor = value) -> tuple[Tensor, None]:
             mixed = F.scaled_dot_product_attention(query, key, value, attn_mask, **options)
             return mixed.transpose(1, 2), None
 

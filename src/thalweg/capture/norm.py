@@ -83,6 +83,4 @@ def _read(module: nn.Module, centred: bool, offset: bool) -> Norm:
     weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
     if isinstance(weight, Tensor):
         weight = weight.detach().to(working(weight.dtype)) + float(offset)
-    return Norm(
-        weight, bias.detach() if isinstance(bias, Tensor) else None, _inside(module) or 0.0, centred
-    )
+    return Norm(weight, bias.detach() if isinstance(bias, Tensor) else None, _inside(module) or 0.0, centred)

@@ -37,9 +37,7 @@ class Pass:
     """What a watched pass left: its result, the attention calls in order, the tensors at the taps."""
 
     result: Any = None
-    calls: list[tuple[int, Call, Tensor]] = field(
-        default_factory=list
-    )  # time, call, kernel's output
+    calls: list[tuple[int, Call, Tensor]] = field(default_factory=list)  # time, call, kernel's output
     seen: list[Seen] = field(default_factory=list)
     clock: int = 0
 
@@ -84,9 +82,7 @@ def watch(
 
 
 @contextmanager
-def _hooks(
-    model: nn.Module, names: set[str] | None, see: Callable[[Tap, Tensor], None]
-) -> Iterator[None]:
+def _hooks(model: nn.Module, names: set[str] | None, see: Callable[[Tap, Tensor], None]) -> Iterator[None]:
     """Hooks on the named modules (all when None) that only the thread which set them feels."""
     thread = threading.get_ident()
     handles = []

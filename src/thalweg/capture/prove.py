@@ -114,9 +114,7 @@ def _attention(call: Call, output: Tensor, place: Place) -> Attention:
     scaling = options.get("scaling")
 
     def crop(added: Tensor | None) -> Tensor | None:
-        if (
-            added is None or added.dim() == 2
-        ):  # a flash kernel's padding mask: nothing left after the crop
+        if added is None or added.dim() == 2:  # a flash kernel's padding mask: nothing left after the crop
             return None
         one = added[example if added.shape[0] > 1 else 0].detach()  # [one_or_all_heads query key]
         if one.shape[1] == 1:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from thalweg.axes import HeadMaps, Hidden
@@ -68,15 +68,11 @@ class Attention:
             logits = self.softcap * torch.tanh(logits / self.softcap)
         if self.bias is not None:
             logits += self.bias[:, rows]
-        if self.mask is not None:
-            mask = self.mask[:, rows]
-            if mask.dtype == torch.bool:
-                logits.masked_fill_(~mask, -torch.inf)
-            else:
-                # a half-precision mask holds that type's lowest number, which stands for minus infinity
-                logits.add_(mask).masked_fill_(mask <= torch.finfo(mask.dtype).min, -torch.inf)
-        if self.causal or self.window is not None:
-            logits.masked_fill_(~self._reach(rows, logits.device), -torch.inf)
+        if self.mask is not None and self.mask.dtype != torch.bool:
+            logits += self.mask[:, rows]
+        hidden = self._hidden(rows)
+        if hidden is not None:
+            logits.masked_fill_(hidden, -torch.inf)
         if self.sinks is None:
             return logits.softmax(-1)
         sink = self.sinks.to(exact)[:, None, None].expand(-1, logits.shape[1], 1)
@@ -100,12 +96,29 @@ class Attention:
         group = self.heads // shared.shape[0]
         return shared if group == 1 else shared.repeat_interleave(group, dim=0)
 
-    def _reach(self, rows: slice, device: torch.device) -> Tensor:
-        start, stop, stride = rows.indices(len(self.output))
-        keys = torch.arange(self.value.shape[1], device=device)
-        back = torch.arange(start, stop, stride, device=device)[:, None] - keys  # [row key]
-        near = back.abs() < (self.window or len(keys))
-        return near & (back >= 0) if self.causal else near
+    def visible(self) -> Bool[Tensor, "query key"]:
+        """Which keys a query may look at, in some head."""
+        if self.kept is not None:
+            return (self.kept > 0).any(0)
+        everything = torch.ones(len(self.output), self.value.shape[1], dtype=torch.bool, device=self.value.device)
+        hidden = self._hidden(slice(None))
+        return everything if hidden is None else everything & ~hidden.all(0)
+
+    def _hidden(self, rows: slice) -> Bool[Tensor, "any_head row key"] | None:
+        """Keys that the mask, or the kernel itself, hides from a query."""
+        hidden = None
+        if self.mask is not None:
+            mask = self.mask[:, rows]
+            # a mask that is added holds its type's lowest number where it means minus infinity
+            hidden = ~mask if mask.dtype == torch.bool else mask <= torch.finfo(mask.dtype).min
+        if self.causal or self.window is not None:
+            start, stop, stride = rows.indices(len(self.output))
+            keys = torch.arange(self.value.shape[1], device=self.value.device)
+            back = torch.arange(start, stop, stride, device=keys.device)[:, None] - keys  # [row key]
+            beyond = back.abs() >= (self.window or len(keys))
+            beyond = (beyond | (back < 0) if self.causal else beyond)[None]
+            hidden = beyond if hidden is None else hidden | beyond
+        return hidden
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,9 +77,7 @@ def run(
 ) -> tuple[list[list[Block]], Any]:
     """One pass over a right-padded batch: the proved blocks of each example, and the model's result."""
     with torch.no_grad():
-        record = watch(
-            model, _arguments(model, inputs), anatomy.taps, None, anatomy.through_registry
-        )
+        record = watch(model, _arguments(model, inputs), anatomy.taps, None, anatomy.through_registry)
     if len(record.calls) != len(anatomy.blocks):
         raise ModelError(
             f"this pass made {len(record.calls)} attention calls, the first one "
@@ -101,9 +99,7 @@ def run(
     return examples, record.result
 
 
-def replay(
-    model: nn.Module, inputs: Mapping[str, Tensor], anatomy: Anatomy, handle: Handler
-) -> Pass:
+def replay(model: nn.Module, inputs: Mapping[str, Tensor], anatomy: Anatomy, handle: Handler) -> Pass:
     """The same pass again with `handle` deciding what each attention call returns.
 
     Gradients are recorded if the caller has them on, so that what depends on attention can be asked.
@@ -124,7 +120,7 @@ def _arguments(model: nn.Module, inputs: Mapping[str, Tensor]) -> dict[str, Any]
     return {**inputs, **{name: value for name, value in extra.items() if name in accepted}}
 
 
-def _roles(model: nn.Module, blocks: Sequence[Wiring]) -> tuple[Role, ...]:
+def _roles(model: Any, blocks: Sequence[Wiring]) -> tuple[Role, ...]:
     if not getattr(model.config, "is_encoder_decoder", False):
         return ("self",) * len(blocks)
     encoder = {id(module) for module in model.get_encoder().modules()}
@@ -168,9 +164,7 @@ def _check_tokenwise(
 
 def _observed(record: Pass, roles: Sequence[Role]) -> Lengths:
     """Without padding, the sequences are as long as the attention calls say."""
-    lengths = {
-        role: output.shape[1] for role, (_, _, output) in zip(roles, record.calls, strict=True)
-    }
+    lengths = {role: output.shape[1] for role, (_, _, output) in zip(roles, record.calls, strict=True)}
     if "self" in lengths:
         counts = {output.shape[1] for _, _, output in record.calls}
         if len(counts) > 1:

@@ -26,17 +26,13 @@ Model = Annotated[
     str | None,
     typer.Option("--model", "-m", help="A folder or a hub name; the model that ships if left out."),
 ]
-Task = Annotated[
-    str | None, typer.Option(help="The model's task, where its checkpoint does not say.")
-]
+Task = Annotated[str | None, typer.Option(help="The model's task, where its checkpoint does not say.")]
 Goal = Annotated[
     str | None, typer.Option(help='A position, a token, "prediction" or "all".', show_default=False)
 ]
 TargetText = Annotated[str | None, typer.Option(help="What an encoder-decoder's decoder reads.")]
 Words = Annotated[bool, typer.Option("--words", help="Merge tokens into words.")]
-Json = Annotated[
-    Path | None, typer.Option("--json", help="Write the result as JSON; - for the screen.")
-]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the result as JSON; - for the screen.")]
 EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -190,7 +186,7 @@ def main() -> None:
             raise
         Console(stderr=True).print(f"[red]error:[/red] {_escaped(error)}", highlight=False)
         sys.exit(2 if isinstance(error, InputError | ModelError) else 1)
-    except Exception as error:  # noqa: BLE001 - the last line of defence of a command
+    except Exception as error:
         if debug:
             raise
         Console(stderr=True).print(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from thalweg.capture.record import Capture
-from thalweg.decompose.attention_weights import head_weights
+from thalweg.decompose.attention_graph import block_weights
 from thalweg.errors import InputError
 from thalweg.registry import Maps, Target, method, option
 
@@ -29,7 +29,7 @@ def raw_attention(capture: Capture, target: Target, params: Params) -> Maps:
     nothing about the size of what is looked at; above the first layers it rarely points at inputs.
     """
     block = capture.block(params.layer)
-    checked = head_weights(block, params.head)
+    weights, parity = block_weights(block, params.head)
     count = len(capture.tokens)
     outside = [p for p in target.positions if not block.queries.start <= p < block.queries.stop]
     if outside:
@@ -37,12 +37,12 @@ def raw_attention(capture: Capture, target: Target, params: Params) -> Maps:
             f"position {outside[0]} is not a query of {block.name!r}, whose queries are the positions "
             f"{block.queries.start} to {block.queries.stop - 1}; choose another target or layer"
         )
-    full = torch.zeros(count, count, dtype=checked.map.dtype, device=checked.map.device)
-    full[block.queries, block.keys] = checked.map
+    full = torch.zeros(count, count, dtype=weights.dtype, device=weights.device)
+    full[block.queries, block.keys] = weights
     sinks = ("attention sinks take part of each row",) if block.attention.has_sinks else ()
     return Maps(
         scores=full[list(target.positions)],
         per_layer=full[None],
-        parity=(checked.parity,),
+        parity=(parity,),
         assumed=sinks,
     )

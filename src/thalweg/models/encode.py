@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from thalweg.capture.run import Lengths
 from thalweg.errors import InputError
 from thalweg.tokens import Tokens
 
+Tokenizer = Any  # which options a tokenizer takes by name depends on its class
 Given = str | tuple[str, str] | Sequence[Any] | Tensor | Mapping[str, Any]
 
 
@@ -32,7 +33,7 @@ class Encoded:
 
 def encode(
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase | None,
+    tokenizer: Tokenizer | None,
     given: Given,
     target_text: str | Sequence[str] | None = None,
 ) -> Encoded:
@@ -59,9 +60,7 @@ def encode(
     return Encoded(_placed(model, inputs), lengths, sources, targets, single)
 
 
-def _read(
-    tokenizer: PreTrainedTokenizerBase | None, given: Given
-) -> tuple[dict[str, Tensor], list[Tokens] | None, bool]:
+def _read(tokenizer: Tokenizer | None, given: Given) -> tuple[dict[str, Tensor], list[Tokens] | None, bool]:
     """(tensors, tokens where the text is known, whether a single example was given)."""
     if isinstance(given, str) or _is_pair(given):
         tensors, tokens = _from_texts(tokenizer, [given])
@@ -87,9 +86,7 @@ def _read(
         return tensors, tokens, False
     if all(isinstance(one, int) for one in given):
         return {"input_ids": torch.tensor([list(given)])}, None, True
-    if all(
-        isinstance(one, Sequence) and one and all(isinstance(i, int) for i in one) for one in given
-    ):
+    if all(isinstance(one, Sequence) and one and all(isinstance(i, int) for i in one) for one in given):
         return _stack([list(one) for one in given]), None, False
     raise InputError(
         "the list holds a mixture; expected only texts, only token ids, or only lists of token ids"
@@ -105,9 +102,7 @@ def _check_not_empty(given: Sequence[Any]) -> None:
         raise InputError("nothing was given: the list of texts or token ids is empty")
 
 
-def _from_texts(
-    tokenizer: PreTrainedTokenizerBase | None, texts: list[str | tuple[str, str]]
-) -> tuple[dict[str, Tensor], list[Tokens]]:
+def _from_texts(tokenizer: Tokenizer | None, texts: list[Any]) -> tuple[dict[str, Tensor], list[Tokens]]:
     if tokenizer is None:
         raise InputError("a text was given, but the model was loaded without a tokenizer")
     rows, tokens = [], []
@@ -131,7 +126,7 @@ def _from_texts(
     return batch, tokens
 
 
-def _from_encoding(tokenizer: Any, encoding: Any, texts: tuple[str, ...]) -> Tokens:
+def _from_encoding(tokenizer: Tokenizer, encoding: Any, texts: tuple[str, ...]) -> Tokens:
     ids = encoding["input_ids"]
     special = tuple(bool(flag) for flag in encoding["special_tokens_mask"])
     pieces = tokenizer.convert_ids_to_tokens(ids)
@@ -145,12 +140,10 @@ def _from_encoding(tokenizer: Any, encoding: Any, texts: tuple[str, ...]) -> Tok
             if not special[i] and end > start:
                 spans[i] = (start, end)
                 pieces[i] = texts[segments[i]][start:end].strip() or pieces[i]
-    return Tokens(
-        tuple(pieces), tuple(ids), special, tuple(spans), tuple(words), tuple(segments), texts
-    )
+    return Tokens(tuple(pieces), tuple(ids), special, tuple(spans), tuple(words), tuple(segments), texts)
 
 
-def _from_ids(tokenizer: PreTrainedTokenizerBase | None, ids: list[int]) -> Tokens:
+def _from_ids(tokenizer: Tokenizer | None, ids: list[int]) -> Tokens:
     special = set(tokenizer.all_special_ids) if tokenizer else set()
     pieces = [str(p) for p in tokenizer.convert_ids_to_tokens(ids)] if tokenizer else map(str, ids)
     nothing = (None,) * len(ids)
@@ -176,9 +169,7 @@ def _from_mapping(
             single = single or tensor.dim() == 1
             tensor = tensor.reshape(-1, tensor.shape[-1])
         inputs[name] = tensor
-    if not inputs or not {"input_ids", "pixel_values", "input_features", "input_values"} & set(
-        inputs
-    ):
+    if not inputs or not {"input_ids", "pixel_values", "input_features", "input_values"} & set(inputs):
         raise InputError(
             f"a mapping with the keys {sorted(given)} was given; expected input_ids, pixel_values, "
             "input_features or input_values among them"
@@ -228,9 +219,7 @@ def _real_lengths(inputs: dict[str, Tensor], ids: str, mask: str) -> list[int]:
     return [inputs[ids].shape[1]] * len(inputs[ids])
 
 
-def _check_ids(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, rows: list[list[int]]
-) -> None:
+def _check_ids(model: PreTrainedModel, tokenizer: Tokenizer | None, rows: list[list[int]]) -> None:
     vocabulary = getattr(model.get_input_embeddings(), "num_embeddings", None)
     positions = position_limit(model)
     special = set(tokenizer.all_special_ids) if tokenizer else set()
@@ -256,17 +245,14 @@ def position_limit(model: PreTrainedModel) -> int | None:
     if not isinstance(limit, int) or limit <= 0:
         return None
     for name, module in model.named_modules():
-        if (
-            name.endswith("position_embeddings")
-            and getattr(module, "padding_idx", None) is not None
-        ):
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding) and module.padding_idx:
             return limit - module.padding_idx - 1  # RoBERTa counts from behind its padding id
     return limit
 
 
 def _with_decoder(
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase | None,
+    tokenizer: Tokenizer | None,
     inputs: dict[str, Tensor],
     batch: int,
     target_text: str | Sequence[str] | None,
@@ -287,9 +273,7 @@ def _with_decoder(
     if texts is None:
         tokens = [head] * batch
     elif tokenizer is None or len(texts) != batch:
-        raise InputError(
-            f"{len(texts)} target texts were given for {batch} inputs, or no tokenizer"
-        )
+        raise InputError(f"{len(texts)} target texts were given for {batch} inputs, or no tokenizer")
     else:
         tokens = []
         for text in texts:

@@ -245,9 +245,7 @@ def _from_checkpoint(
             + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
             + f": as {task!r} it would run with random numbers. Choose another task"
         )
-    return Subject(
-        model.eval() if device is None else model.to(device).eval(), tokenizer, task, name
-    )
+    return Subject(model.eval() if device is None else model.to(device).eval(), tokenizer, task, name)
 
 
 def _tokenizer(source: str, hub: dict[str, Any]) -> PreTrainedTokenizerBase | None:

@@ -86,18 +86,12 @@ class Attribution:
         best = np.argsort(-np.abs(row), kind="stable")[:count]
         return [(self.sources.pieces[i], float(row[i])) for i in best]
 
-    def select(
-        self, targets: Sequence[int] | None = None, *, special: bool = True
-    ) -> "Attribution":
+    def select(self, targets: Sequence[int] | None = None, *, special: bool = True) -> "Attribution":
         """Some of the rows; with `special=False` without the columns of special tokens, not renormalised."""
         rows = tuple(range(len(self.targets)) if targets is None else targets)
         if not all(-len(self.targets) <= row < len(self.targets) for row in rows):
-            raise InputError(
-                f"rows {list(rows)} were asked for, there are {len(self.targets)} targets"
-            )
-        columns = tuple(
-            i for i, is_special in enumerate(self.sources.special) if special or not is_special
-        )
+            raise InputError(f"rows {list(rows)} were asked for, there are {len(self.targets)} targets")
+        columns = tuple(i for i, is_special in enumerate(self.sources.special) if special or not is_special)
         return replace(
             self,
             scores=self.scores[np.ix_(rows, columns)],

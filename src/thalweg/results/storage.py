@@ -52,11 +52,9 @@ def load(path: str | Path) -> Attribution:
     try:
         with safe_open(str(path), framework="numpy") as file:
             described = json.loads((file.metadata() or {}).get("thalweg", "{}"))
-            arrays = {name: file.get_tensor(name) for name in file.keys()}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - a file is not iterable
     except (OSError, SafetensorError, json.JSONDecodeError) as error:
-        raise InputError(
-            f"{str(path)!r} is not an attribution that Thalweg saved: {error}"
-        ) from error
+        raise InputError(f"{str(path)!r} is not an attribution that Thalweg saved: {error}") from error
     if described.get("schema") != SCHEMA:
         raise InputError(
             f"{str(path)!r} has the schema {described.get('schema')!r}; this version reads {SCHEMA}"

@@ -21,9 +21,7 @@ def render(attribution: Attribution, top: int = 8) -> RenderableType:
     parts: list[RenderableType] = [_heading(attribution)]
     for row in range(len(attribution.targets)):
         if len(attribution.targets) > 1:
-            parts.append(
-                Text(f"\ntarget {row}: {printable(attribution.targets.pieces[row])}", "bold")
-            )
+            parts.append(Text(f"\ntarget {row}: {printable(attribution.targets.pieces[row])}", "bold"))
         parts.append(shaded(attribution, row))
         if len(attribution.targets) == 1:
             parts.append(_largest(attribution, row, top))
@@ -59,9 +57,7 @@ def shaded(attribution: Attribution, row: int) -> Text:
 
 def printable(piece: str) -> str:
     """A token as one visible run: control characters are spelled out, so none can move the cursor."""
-    return (
-        "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in piece) or "␣"
-    )
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in piece) or "␣"
 
 
 def _shade(strength: int, negative: bool) -> str:
@@ -94,9 +90,7 @@ def _largest(attribution: Attribution, row: int, top: int) -> Table:
     largest = float(np.abs(attribution.scores[row]).max()) or 1.0
     for piece, score in attribution.top(top, row):
         bar = "█" * max(1, round(20 * abs(score) / largest)) if score else ""
-        table.add_row(
-            printable(piece), f"{score:.3f}", Text(bar, "blue" if score >= 0 else "dark_orange")
-        )
+        table.add_row(printable(piece), f"{score:.3f}", Text(bar, "blue" if score >= 0 else "dark_orange"))
     return table
 
 

@@ -1,0 +1,107 @@
+"""A block's output as a sum over source tokens, exactly: y_i = Σ_j T_i(x_j) + rest_i.
+
+T_i(x_j) = a_i Σ_h α_ij^h g_j^h + [i = j] own_i. Every norm is linear at the point where it stands (its
+deviation σ is taken from the real pass), so centring, norm weight, scale and multiplier are folded into the
+value vectors g once per source; what depends on the row is one number a_i. ALTI (Ferrando 2022), section 3.1
+of the digest; Kobayashi 2021. Biases belong to no token and stay in `rest`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from thalweg.axes import HeadMaps, Hidden
+from thalweg.capture.record import Block
+from thalweg.errors import ProofError
+from thalweg.numerics import relative_error, working
+
+CHUNK_ELEMENTS = 2**20  # numbers of a chunk of parts: 4 MB in float32, which stays near the processor
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The pieces of T for one block; `blocks` streams over rows with their attention weights."""
+
+    block: Block
+    vectors: Float[Tensor, "head key width"]  # g: what a key gives, before attention and a_i
+    factor: Float[Tensor, "query 1"]  # a_i
+    own: Hidden  # what the residual brings to its own row
+    rest: Hidden  # biases: what belongs to no token
+    output: Hidden  # y, as it really was
+    error: float  # of Σ_j T + rest against y
+
+    @property
+    def mixes_itself(self) -> bool:
+        """Whether queries and keys are the same tokens, so that the residual belongs to a column."""
+        return self.block.queries == self.block.keys
+
+    def rows(self) -> Iterator[tuple[slice, HeadMaps]]:
+        """Attention weights in chunks of rows small enough that all parts of a chunk fit in the cache."""
+        width, keys = self.vectors.shape[-1], self.vectors.shape[1]
+        step = max(1, CHUNK_ELEMENTS // (width * keys))
+        for rows, weights, parity in self.block.attention.blocks():
+            if parity > self.block.tolerance:
+                raise ProofError(f"weights times values of {self.block.name!r} are off by {parity:.1e}")
+            for first in range(0, weights.shape[1], step):
+                chunk = slice(rows.start + first, min(rows.start + first + step, rows.stop))
+                yield chunk, weights[:, first : first + step]
+
+    def diagonal(self) -> Hidden:
+        """T_i(x_i): what each token keeps of itself, residual and attention to itself together."""
+        if not self.mixes_itself:
+            return self.own
+        kept = torch.empty_like(self.own)
+        for rows, weights, _ in self.block.attention.blocks():
+            alone = weights[:, :, rows].diagonal(dim1=1, dim2=2)  # [head row]
+            kept[rows] = torch.einsum("hr,hrd->rd", alone, self.vectors[:, rows])
+        return kept * self.factor + self.own
+
+
+def decompose(block: Block) -> Parts:
+    """Fold everything linear into the value vectors, and check that the parts add up to what flowed."""
+    exact = working(block.input.dtype)
+    attention = block.attention
+    vectors = attention.values().to(exact) @ block.projection.to(exact)  # [head key width]
+    mixed = torch.einsum("qhv,hvd->qd", attention.output.to(exact), block.projection.to(exact))
+    bias = torch.zeros_like(mixed) if block.bias is None else block.bias.to(exact).expand_as(mixed)
+    factor = torch.ones(len(mixed), 1, dtype=exact, device=mixed.device)
+    if block.branch_norm is not None:
+        norm = block.branch_norm
+        factor = 1 / norm.deviation(mixed + bias)
+        vectors, mixed = norm.linear(vectors), norm.linear(mixed) * factor
+        bias = norm.linear(bias) * factor
+        if norm.bias is not None:
+            bias = bias + norm.bias.to(exact)
+    for scale in (block.scale, block.multiplier if block.multiplier != 1 else None):
+        if scale is not None:
+            scale = scale.to(exact) if isinstance(scale, Tensor) else scale
+            vectors, mixed, bias = vectors * scale, mixed * scale, bias * scale
+    own = block.input.to(exact)
+    if block.norm is not None:
+        norm = block.norm
+        deviation = norm.deviation(own + mixed + bias)
+        vectors, factor = norm.linear(vectors), factor / deviation
+        own, mixed, bias = (norm.linear(part) / deviation for part in (own, mixed, bias))
+        if norm.bias is not None:
+            bias = bias + norm.bias.to(exact)
+    output = block.output.to(exact)
+    error = relative_error(own + mixed + bias, output)
+    if not error <= block.tolerance:
+        raise ProofError(
+            f"the parts of {block.name!r} add up to something {error:.1e} away from the block's output, "
+            f"where {block.tolerance:.1e} is allowed"
+        )
+    return Parts(block, vectors, factor, own, bias, output, error)
+
+
+def mixing_ratio(parts: Parts) -> Float[Tensor, " query"]:
+    """The share of other tokens in a block's output: ‖Σ_{j≠i} T_ij‖ / (‖Σ_{j≠i} T_ij‖ + ‖T_ii‖).
+
+    Kobayashi 2021 (AttnResLn-N). In trained encoders it is far below the half that rollout assumes.
+    """
+    kept = parts.diagonal()
+    context = (parts.output - parts.rest - kept).norm(dim=1)
+    return context / (context + kept.norm(dim=1)).clamp_min(torch.finfo(kept.dtype).tiny)

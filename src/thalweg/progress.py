@@ -1,0 +1,33 @@
+"""A progress bar for work that takes more than a moment, on a terminal only."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+PATIENCE = 1.0  # seconds before a bar is worth looking at
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Give a function `report(done, total)`; the bar appears on stderr once the work has lasted a second."""
+    start = time.monotonic()
+    bar = task = None
+
+    def report(done: int, total: int) -> None:
+        nonlocal bar, task
+        if bar is None and sys.stderr.isatty() and time.monotonic() - start > PATIENCE:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            bar = Progress(console=Console(stderr=True), transient=True)
+            bar.start()
+            task = bar.add_task(label, total=total)
+        if bar is not None and task is not None:
+            bar.update(task, completed=done, total=total)
+
+    try:
+        yield report
+    finally:
+        if bar is not None:
+            bar.stop()
