@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -120,7 +121,7 @@ def methods(
         console.print(table)
         return
     chosen = find_method(name)
-    console.print(f"[bold]{chosen.name}[/bold]  {chosen.paper}\n\n{chosen.function.__doc__}\n")
+    console.print(f"{chosen.name}: {chosen.paper}\n\n{cleandoc(chosen.function.__doc__ or '')}\n", markup=False)
     table = Table("option", "default", "expected", "meaning")
     for one in options(chosen.params):
         table.add_row(f"--{one.name.replace('_', '-')}", str(one.default), one.choices, one.meaning)

@@ -5,6 +5,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from thalweg.registry import find_method, options
 from thalweg.results.attribution import Attribution, Receipt
 from thalweg.results.comparison import Comparison
 
@@ -74,7 +75,8 @@ def _heading(attribution: Attribution, method: bool = True) -> Text:
     text = Text()
     if method:
         text.append(attribution.method, "bold")
-        chosen = ", ".join(f"{k}={v}" for k, v in attribution.params.items() if v is not None)
+        usual = {one.name: one.default for one in options(find_method(attribution.method).params)}
+        chosen = ", ".join(f"{k}={v}" for k, v in attribution.params.items() if v != usual.get(k))
         text.append(f" ({chosen})\n" if chosen else "\n", "dim")
     text.append(f"model {attribution.provenance['model']}", "dim")
     if attribution.prediction is not None:
