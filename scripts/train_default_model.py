@@ -27,7 +27,7 @@ from transformers import BertForSequenceClassification as Classifier
 SEED = 0
 LABELS = {"negative": 0, "positive": 1}
 VOCABULARY, WIDTH, LAYERS, HEAD_SIZE, POSITIONS = 9_000, 160, 4, 16, 512
-SENTENCES, OPENINGS, HELD_OUT_REVIEWS = 3_000, 200, 1_000
+SENTENCES, OPENINGS, HELD_OUT_REVIEWS = 15_000, 600, 1_000
 Loss = Callable[[Tensor, list[int]], Tensor]  # of a batch's logits and row numbers
 
 
@@ -257,8 +257,8 @@ Seed {SEED}; {minutes:.0f} minutes on two CPU cores; Python {platform.python_ver
 
 For demonstrations, tests and teaching of attention and attribution methods; not for production
 decisions. It knows the sentiment of English film reviews only: on other domains, other languages,
-irony or neutral text it can be confident and wrong. Few training texts pass 64 tokens, so later
-positions are thinly trained; texts must be cut at {POSITIONS}. It may carry its reviews' biases.
+irony, double negation ("not a bad film") or neutral text it can be confident and wrong. Few training
+texts pass 64 tokens, so later positions are thinly trained; texts must be cut at {POSITIONS}. It may carry its reviews' biases.
 """
 
 

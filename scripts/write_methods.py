@@ -8,8 +8,8 @@ from thalweg.registry import Method, list_methods, options
 def page() -> str:
     """All methods, each with its formula, what it costs, what it guarantees and its options."""
     intro = (
-        "# Methods\n\nWritten by `make docs` from the files in `src/thalweg/methods`. Rows are receiving tokens, "
-        "columns giving ones. Every option is a keyword of `thalweg.explain` and a flag of `thalweg explain`."
+        "# Methods\n\nWritten by `make docs` from the files in `src/thalweg/methods`. Rows are receiving "
+        "tokens, columns giving ones. Every option is a keyword of `thalweg.explain` and a flag of `thalweg explain`."
     )
     return "\n\n".join([intro, *(section(one) for one in list_methods().values())]) + "\n"
 

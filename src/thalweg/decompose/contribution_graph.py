@@ -1,0 +1,60 @@
+"""Contributions as a layered graph: one map per block over all tokens, the residual inside."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from thalweg.axes import TokenMap
+from thalweg.capture.record import Block, Capture
+from thalweg.decompose.contributions import shares
+from thalweg.decompose.parts import Parts, decompose
+
+
+@dataclass(frozen=True, eq=False)
+class ContributionGraph:
+    """The maps of all blocks, lowest first, with what was checked on the way."""
+
+    steps: list[TokenMap]
+    errors: tuple[float, ...]
+    empty_rows: int
+
+    @property
+    def figures(self) -> dict[str, float]:
+        found = {"parts error": max(self.errors)}
+        if self.empty_rows:
+            found["rows without any contribution"] = float(self.empty_rows)
+        return found
+
+
+def contribution_graph(
+    capture: Capture, blocks: tuple[Block, ...], measure: Callable[[Parts], TokenMap]
+) -> ContributionGraph:
+    """Measure the parts of each block, one block at a time, and lay the shares out over all tokens."""
+    steps, errors, empty = [], [], 0
+    for block in blocks:
+        parts = decompose(block)
+        step, none = step_of(capture, parts, measure(parts))
+        steps.append(step)
+        errors.append(parts.error)
+        empty += none
+    return ContributionGraph(steps, tuple(errors), empty)
+
+
+def step_of(capture: Capture, parts: Parts, contributions: TokenMap) -> tuple[TokenMap, int]:
+    """A block's contributions as a map of all tokens, and how many of its rows had none.
+
+    A row in which nothing contributes stays with its own token. A last column beyond the keys is what the
+    residual brings to its own row.
+    """
+    block, keys = parts.block, parts.vectors.shape[1]
+    rows = torch.arange(len(contributions), device=contributions.device)
+    own = rows if contributions.shape[1] == keys else torch.full_like(rows, keys)
+    shared, empty = shares(contributions, own)
+    step = torch.eye(len(capture.tokens), dtype=shared.dtype, device=shared.device)
+    step[block.queries] = 0
+    step[block.queries, block.keys] += shared[:, :keys]
+    if shared.shape[1] > keys:
+        places = rows + block.queries.start
+        step[places, places] += shared[:, keys]
+    return step, empty

@@ -1,0 +1,65 @@
+"""How much of a block's output comes from each source: maps of ALTI and of the norm-based family."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from thalweg.axes import TokenMap
+from thalweg.decompose.parts import Parts
+
+Measure = Literal["l1", "l2"]
+ORDER = {"l1": 1, "l2": 2}
+
+
+def proximity(parts: Parts, measure: Measure, head: int | None = None) -> TokenMap:
+    """max(0, ‖y_i‖ − ‖y_i − T_i(x_j)‖): how near a part comes to the whole, not yet normalised.
+
+    Columns are the block's keys; a cross-attention block has one more, the last, for its residual. Only what one
+    `head` brings is measured if it is given; the residual then has a column of its own as well.
+    """
+    order = ORDER[measure]
+    whole = torch.linalg.vector_norm(parts.output, ord=order, dim=-1)  # [query]
+    return (whole[:, None] - _distances(parts, parts.output, order, head)).clamp_min(0)
+
+
+def norms(parts: Parts, target: Float[Tensor, "query width"] | None = None) -> TokenMap:
+    """‖T_i(x_j)‖₂, the size of each part (Kobayashi 2021), with the residual's column as in `proximity`."""
+    nothing = torch.zeros_like(parts.output) if target is None else target
+    return _distances(parts, nothing, 2, None)
+
+
+def _distances(parts: Parts, target: Tensor, order: int, head: int | None) -> TokenMap:
+    """‖target_i − T_i(x_j)‖ for all i and j, without ever holding more than a few rows of parts.
+
+    T has the factor a_i, which is taken out of the norm: a_i ‖target_i / a_i − Σ_h α_ij^h g_j^h‖, so that one
+    batched product per chunk gives the differences.
+    """
+    own_column = parts.mixes_itself and head is None
+    vectors = parts.vectors if head is None else parts.vectors[head : head + 1]
+    given = vectors.transpose(0, 1)  # [key head width]
+    keys = given.shape[0]
+    distances = torch.empty(len(target), keys + (not own_column), dtype=target.dtype, device=target.device)
+    for rows, weights in parts.rows():
+        chosen = weights if head is None else weights[head : head + 1]
+        wanted = -(target[rows] / parts.factor[rows]).expand(keys, -1, -1)  # [key row width]
+        away = torch.baddbmm(wanted, chosen.permute(2, 1, 0), given)
+        if own_column:
+            places = torch.arange(rows.start, rows.stop, device=target.device)
+            away[places, places - rows.start] += parts.own[rows] / parts.factor[rows]
+        distances[rows, :keys] = torch.linalg.vector_norm(away, ord=order, dim=-1).T
+    distances[:, :keys] *= parts.factor
+    if not own_column:
+        distances[:, keys] = torch.linalg.vector_norm(target - parts.own, ord=order, dim=-1)
+    return distances
+
+
+def shares(contributions: TokenMap, fallback: Int[Tensor, " query"]) -> tuple[TokenMap, int]:
+    """Rows as shares of one; a row in which nothing contributes goes to its fallback column, and is counted."""
+    sums = contributions.sum(-1, keepdim=True)
+    empty = sums[:, 0] <= 0
+    shared = contributions / torch.where(sums > 0, sums, 1)
+    shared[empty] = 0
+    shared[empty, fallback[empty]] = 1
+    return shared, int(empty.sum())
