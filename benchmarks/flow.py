@@ -56,9 +56,7 @@ def real_attention(n: int) -> np.ndarray | None:
     from transformers import AutoModel, AutoTokenizer
 
     model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
-    tokens = AutoTokenizer.from_pretrained(folder)(
-        TEXT * n, truncation=True, max_length=n, return_tensors="pt"
-    )
+    tokens = AutoTokenizer.from_pretrained(folder)(TEXT * n, truncation=True, max_length=n, return_tensors="pt")
     with torch.no_grad():
         weights = model(**tokens, output_attentions=True).attentions
     return with_residual(torch.cat(weights, 0).double().numpy())
@@ -125,9 +123,7 @@ def compare(name: str, theirs: float, pairs: int, ours: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="ratios only")
     quick = parser.parse_args().quick
 

@@ -258,7 +258,8 @@ Seed {SEED}; {minutes:.0f} minutes on two CPU cores; Python {platform.python_ver
 For demonstrations, tests and teaching of attention and attribution methods; not for production
 decisions. It knows the sentiment of English film reviews only: on other domains, other languages,
 irony, double negation ("not a bad film") or neutral text it can be confident and wrong. Few training
-texts pass 64 tokens, so later positions are thinly trained; texts must be cut at {POSITIONS}. It may carry its reviews' biases.
+texts pass 64 tokens, so later positions are thinly trained; texts must be cut at {POSITIONS}.
+It may carry its reviews' biases.
 """
 
 

@@ -127,17 +127,12 @@ def snapshot(model: PreTrainedModel) -> dict[str, object]:
     return {
         "implementations": [config._attn_implementation_internal for config in configs],
         "configs": [repr(config.to_dict()) for config in configs],
-        "hooks": {
-            (name, kind): list(vars(module)[kind].items())
-            for name, module in modules.items()
-            for kind in HOOKS
-        },
+        "hooks": {(name, kind): list(vars(module)[kind].items()) for name, module in modules.items() for kind in HOOKS},
         "global hooks": [list(vars(torch.nn.modules.module)[f"_global{kind}"]) for kind in HOOKS[:2]],
         "forwards": [name for name, module in modules.items() if "forward" in vars(module)],
         "modes": {name: module.training for name, module in modules.items()},
         "parameters": {
-            name: (p.requires_grad, p.grad is None, p._version, p.dtype)
-            for name, p in model.named_parameters()
+            name: (p.requires_grad, p.grad is None, p._version, p.dtype) for name, p in model.named_parameters()
         },
         "random": torch.get_rng_state().tolist(),
         "gradients": torch.is_grad_enabled(),

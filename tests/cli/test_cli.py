@@ -127,9 +127,7 @@ def test_target_when_given_as_place_or_token_then_is_found(run: Run, model: str,
         ("--residual", "0.30", "--head", "1", "--layer", "-3"),
     ],
 )
-def test_parameters_of_a_method_when_given_as_flags_then_are_used(
-    run: Run, model: str, flags: tuple[str, ...]
-) -> None:
+def test_parameters_of_a_method_when_given_as_flags_then_are_used(run: Run, model: str, flags: tuple[str, ...]) -> None:
     done = run("explain", SENTENCE, *flags, "--model", model, "--json", "-")
     assert done.code == 0
     written = json.loads(done.out)
@@ -139,9 +137,7 @@ def test_parameters_of_a_method_when_given_as_flags_then_are_used(
     np.testing.assert_allclose(written["scores"], expected.scores, atol=1e-6)
 
 
-def test_parameters_of_a_method_when_they_stand_before_the_text_then_are_used_too(
-    run: Run, model: str
-) -> None:
+def test_parameters_of_a_method_when_they_stand_before_the_text_then_are_used_too(run: Run, model: str) -> None:
     done = run("explain", "--model", model, "--layer", "0", "the cat", "--json", "-")
     assert done.code == 0
     written = json.loads(done.out)
@@ -150,9 +146,7 @@ def test_parameters_of_a_method_when_they_stand_before_the_text_then_are_used_to
 
 
 @pytest.mark.parametrize("text", ["- the film", "-1 is bad", "--the film"])
-def test_text_when_it_begins_with_a_dash_then_can_be_given_behind_two(
-    run: Run, model: str, text: str
-) -> None:
+def test_text_when_it_begins_with_a_dash_then_can_be_given_behind_two(run: Run, model: str, text: str) -> None:
     done = run("explain", "--model", model, "--json", "-", "--", text)
     assert done.code == 0
     assert json.loads(done.out)["sources"]["texts"] == [text]
@@ -269,9 +263,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistake_of_the_user_when_made_then_exits_with_two_and_a_sentence(
-    run: Run, model: str, name: str
-) -> None:
+def test_mistake_of_the_user_when_made_then_exits_with_two_and_a_sentence(run: Run, model: str, name: str) -> None:
     arguments, says = MISTAKES[name]
     done = run(*arguments, "--model", model)
     assert done.code == 2
@@ -294,9 +286,7 @@ def test_mistake_of_the_user_when_made_then_exits_with_two_and_a_sentence(
     ],
     ids=["no_text", "command", "method", "folder", "hub_name", "option"],
 )
-def test_command_when_it_cannot_be_understood_then_exits_with_two(
-    run: Run, arguments: tuple[str, ...]
-) -> None:
+def test_command_when_it_cannot_be_understood_then_exits_with_two(run: Run, arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
     assert done.code == 2
     assert done.out == ""
@@ -304,9 +294,7 @@ def test_command_when_it_cannot_be_understood_then_exits_with_two(
     assert "Traceback" not in done.err
 
 
-def test_failure_when_a_block_cannot_be_proved_then_exits_with_one_and_a_sentence(
-    run: Run, unprovable: str
-) -> None:
+def test_failure_when_a_block_cannot_be_proved_then_exits_with_one_and_a_sentence(run: Run, unprovable: str) -> None:
     done = run("explain", "the cat", "--model", unprovable)
     assert done.code == 1
     assert done.out == ""
@@ -314,9 +302,7 @@ def test_failure_when_a_block_cannot_be_proved_then_exits_with_one_and_a_sentenc
     assert "Traceback" not in done.err
 
 
-def test_debug_when_given_then_the_error_is_raised_with_its_traceback(
-    run: Run, model: str, unprovable: str
-) -> None:
+def test_debug_when_given_then_the_error_is_raised_with_its_traceback(run: Run, model: str, unprovable: str) -> None:
     with pytest.raises(tw.InputError):
         run("--debug", "explain", "", "--model", model)
     with pytest.raises(tw.ProofError):
@@ -334,9 +320,7 @@ def test_text_when_it_is_the_word_debug_then_asks_for_no_traceback(run: Run, mod
     assert "zebra" in done.said
 
 
-def test_error_when_nothing_is_a_terminal_then_stays_on_one_line(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_error_when_nothing_is_a_terminal_then_stays_on_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     done = run("explain", "the cat", "--model", "./" + "nowhere" * 20)
     assert done.code == 2

@@ -389,9 +389,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_load_when_the_folder_is_broken_then_says_which_and_why(
-    folder: Path, tmp_path: Path, name: str
-) -> None:
+def test_load_when_the_folder_is_broken_then_says_which_and_why(folder: Path, tmp_path: Path, name: str) -> None:
     damage, says = BROKEN[name]
     broken = tmp_path / "broken"
     shutil.copytree(folder, broken)
@@ -487,9 +485,7 @@ def test_question_when_it_cannot_be_answered_then_is_refused_in_words(bert: tw.S
 @pytest.mark.parametrize(
     "target", [np.int64(2), np.array([2]), torch.tensor([2]), (2,)], ids=["int64", "array", "tensor", "tuple"]
 )  # fmt: skip
-def test_target_when_it_is_a_number_of_another_library_then_is_read_or_refused(
-    bert: tw.Subject, target: Any
-) -> None:
+def test_target_when_it_is_a_number_of_another_library_then_is_read_or_refused(bert: tw.Subject, target: Any) -> None:
     expected = tw.explain(bert, SENTENCE, target=2)
     try:
         found = tw.explain(bert, SENTENCE, target=target)
@@ -530,9 +526,7 @@ def test_prediction_when_a_masked_model_has_no_mask_then_is_refused_and_with_one
 
 
 @pytest.mark.parametrize("given", [["the cat"], ["the cat", "a dog"]], ids=["one", "two"])
-def test_explain_and_compare_when_a_list_is_given_then_ask_for_one_example(
-    bert: tw.Subject, given: list[str]
-) -> None:
+def test_explain_and_compare_when_a_list_is_given_then_ask_for_one_example(bert: tw.Subject, given: list[str]) -> None:
     for ask in (tw.explain, tw.compare):
         refused(bert, lambda ask=ask: ask(bert, given), tw.InputError, "one example")
 
@@ -635,9 +629,7 @@ def test_tokenizer_output_when_it_is_of_one_text_then_gives_one_capture(bert: tw
 
 
 @pytest.mark.parametrize("kind", [torch.bool, torch.float32, torch.int32])
-def test_attention_mask_when_of_another_dtype_then_is_read_as_yes_and_no(
-    bert: tw.Subject, kind: torch.dtype
-) -> None:
+def test_attention_mask_when_of_another_dtype_then_is_read_as_yes_and_no(bert: tw.Subject, kind: torch.dtype) -> None:
     mask = torch.tensor([[1, 1, 1, 1, 1, 0, 0]], dtype=kind)
     given = {"input_ids": torch.tensor([[*IDS, 0, 0]]), "attention_mask": mask}
     assert_same_numbers(one(bert, given), one(bert, IDS))
@@ -719,9 +711,7 @@ def test_text_when_it_is_unusual_then_tokens_and_words_keep_their_places(kind: s
     np.testing.assert_allclose(words.scores.sum(1), 1, atol=1e-5)
     labels = [
         word
-        for word, special, span in zip(
-            words.sources.pieces, words.sources.special, words.sources.spans, strict=True
-        )
+        for word, special, span in zip(words.sources.pieces, words.sources.special, words.sources.spans, strict=True)
         if not special and span is not None and text[slice(*span)].strip()
     ]
     dropped = r"[\s\x00-\x1f\u200d\u0301\ufffd\xa0]"  # by a normaliser of BERT's

@@ -81,9 +81,7 @@ def assert_same(actual: Capture, expected: Capture) -> None:
     [(BoomError(), 1), (BoomError(), 2), (KeyboardInterrupt(), 2)],
     ids=["while_learning", "while_capturing", "interrupted"],
 )
-def test_model_when_a_module_raises_then_is_left_as_found(
-    family: Family, error: BaseException, call: int
-) -> None:
+def test_model_when_a_module_raises_then_is_left_as_found(family: Family, error: BaseException, call: int) -> None:
     model, inputs = family.build(), family.inputs(1, 9)
     undo = raise_at(model, error, call)
     before = snapshot(model)
@@ -313,9 +311,7 @@ def test_captures_when_models_share_a_config_in_two_threads_then_have_their_own_
 @pytest.mark.usefixtures("eager_switching")
 @pytest.mark.parametrize("name", ["bert", "bloom"])
 @pytest.mark.parametrize("shared", [True, False], ids=["one_subject", "two_subjects"])
-def test_captures_when_one_model_runs_in_two_threads_then_have_their_own_numbers(
-    name: str, shared: bool
-) -> None:
+def test_captures_when_one_model_runs_in_two_threads_then_have_their_own_numbers(name: str, shared: bool) -> None:
     texts = [SENTENCE, SHORT]
     expected = [alone(name, text) for text in texts]
     first = tiny_subject(name)

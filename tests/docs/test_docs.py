@@ -25,9 +25,7 @@ def test_readme_when_its_python_is_run_in_order_then_works(capsys: pytest.Captur
 
 
 def test_readme_when_its_commands_are_run_then_succeed(tmp_path: Path) -> None:
-    commands = [
-        line for block in blocks("bash") for line in block.splitlines() if line.startswith("thalweg ")
-    ]
+    commands = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("thalweg ")]
     assert len(commands) >= 4
     for command in commands:
         words = [sys.executable, "-c", "from thalweg.cli.main import main; main()"]

@@ -180,9 +180,7 @@ def assert_valid_pair(layers, i, j):
     sides = pair.source_side
     assert sides[-1].tolist() == [k == i for k in range(len(sides[-1]))]
     assert sides[0].tolist() == [k != j for k in range(len(sides[0]))]
-    across = [
-        layer[np.ix_(up, ~down)].sum() for layer, down, up in zip(layers, sides, sides[1:], strict=False)
-    ]
+    across = [layer[np.ix_(up, ~down)].sum() for layer, down, up in zip(layers, sides, sides[1:], strict=False)]
     assert sum(across) == pytest.approx(pair.value, rel=CLOSE, abs=50 * slack)
     return pair.value
 
@@ -325,9 +323,7 @@ def graphs(draw):
     density = draw(st.sampled_from([0.3, 0.7, 1.0]))
     power = draw(st.sampled_from([0.0, 1.0, 6.0]))
     rng = np.random.default_rng(seed)
-    return [
-        rng.random((up, down)) ** power * (rng.random((up, down)) < density) for down, up in pairwise(sizes)
-    ]
+    return [rng.random((up, down)) ** power * (rng.random((up, down)) < density) for down, up in pairwise(sizes)]
 
 
 @settings(max_examples=120, deadline=None)

@@ -106,9 +106,7 @@ def test_param_when_it_fits_then_is_read_with_its_type(name: str, given: object,
         ("exact", 2, "yes or no"),
     ],
 )
-def test_param_when_it_does_not_fit_then_is_refused_with_what_does(
-    name: str, given: object, expected: str
-) -> None:
+def test_param_when_it_does_not_fit_then_is_refused_with_what_does(name: str, given: object, expected: str) -> None:
     with pytest.raises(tw.InputError) as caught:
         made(**{name: given})
     assert str(caught.value) == f"parameter {name!r} was given {given!r}; expected {expected}"

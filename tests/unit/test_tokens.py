@@ -14,9 +14,7 @@ from thalweg.tokens import Tokens, anonymous
 Span = tuple[int, int] | None
 
 
-def tokens(
-    text: str | None, spans: list[Span], words: list[int | None] | None = None, **changed: Any
-) -> Tokens:
+def tokens(text: str | None, spans: list[Span], words: list[int | None] | None = None, **changed: Any) -> Tokens:
     """Tokens of one text; a token without a span is a special one."""
     pieces = ["[S]" if s is None or text is None else text[slice(*s)].strip() for s in spans]
     columns: dict[str, Any] = {

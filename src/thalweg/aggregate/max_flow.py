@@ -110,9 +110,7 @@ def flow_of_pair(capacities: Capacities, target: int | np.integer, source: int |
         raise ValueError(f"source {source} is out of range: level 0 has {layers[0].shape[1]} nodes")
     layers, unbounded = _without_infinity(layers)
     if unbounded[target, source]:
-        raise ValueError(
-            f"the flow from {target} to {source} is unbounded: a path of infinite edges joins them"
-        )
+        raise ValueError(f"the flow from {target} to {source} is unbounded: a path of infinite edges joins them")
     depth = len(layers)
     edges = [np.zeros_like(layer) for layer in layers]
     # the other bottom nodes are dead ends, so they may stand on the source side and cut nothing
@@ -145,9 +143,7 @@ def _checked_layers(capacities: Iterable[Any]) -> list[Float[np.ndarray, "_ _"]]
         raise ValueError("capacities is empty; expected one [upper, lower] array per layer")
     for number, layer in enumerate(layers):
         if layer.ndim != 2 or layer.size == 0:
-            raise ValueError(
-                f"capacities[{number}] has shape {layer.shape}; expected [upper, lower], not empty"
-            )
+            raise ValueError(f"capacities[{number}] has shape {layer.shape}; expected [upper, lower], not empty")
         if number and layer.shape[1] != layers[number - 1].shape[0]:
             nodes = layers[number - 1].shape[0]
             raise ValueError(
@@ -188,9 +184,7 @@ def _without_infinity(layers: list[np.ndarray]) -> tuple[list[np.ndarray], np.nd
         joined = layer @ joined
     if any(mask.any() for mask in infinite):
         ceiling = sum(float(layer[~mask].sum()) for layer, mask in zip(layers, infinite, strict=True))
-        layers = [
-            np.where(mask, max(ceiling, 1.0), layer) for layer, mask in zip(layers, infinite, strict=True)
-        ]
+        layers = [np.where(mask, max(ceiling, 1.0), layer) for layer, mask in zip(layers, infinite, strict=True)]
     return layers, joined
 
 
@@ -223,9 +217,7 @@ def _layered(layers: list[np.ndarray], rows: np.ndarray, progress: Progress) -> 
     from thalweg.aggregate.max_flow_kernel import Crew
 
     depth, sources = len(layers), layers[0].shape[1]
-    stages: dict[str, int] = dict.fromkeys(
-        ("closed form", "shared flow", "constructed flow", "augmenting paths"), 0
-    )
+    stages: dict[str, int] = dict.fromkeys(("closed form", "shared flow", "constructed flow", "augmenting paths"), 0)
     total = rows.size * sources
     if depth == 1:
         stages["closed form"] = total
@@ -265,9 +257,7 @@ def _layered(layers: list[np.ndarray], rows: np.ndarray, progress: Progress) -> 
             progress(total - len(pairs) + start, total)
             some = pairs[start : start + CHUNK]
             at = some[:, 0], some[:, 1]
-            lower[at], upper[at], phases = crew.pairs(
-                1, depth - 1, supplies, demands, some, upper[at], above, below
-            )
+            lower[at], upper[at], phases = crew.pairs(1, depth - 1, supplies, demands, some, upper[at], above, below)
             stages["constructed flow"] += int((phases == 1).sum())
             stages["augmenting paths"] += int((phases > 1).sum())
     progress(total, total)

@@ -211,8 +211,7 @@ class _Search:
         last = max((s.tap.call for s in calls), default=0)
         given = [s for s in calls if s.tap.call == last and len(s.shape) == 3]
         return any(
-            other.shape == (given[0].shape[0], call.value.shape[2], given[0].shape[2])
-            and other.mark != given[0].mark
+            other.shape == (given[0].shape[0], call.value.shape[2], given[0].shape[2]) and other.mark != given[0].mark
             for other in given[1:]
         )
 

@@ -54,9 +54,7 @@ class NormSite:
         return _read(model.get_submodule(self.module), self.centred, self.offset)
 
 
-def find_norm(
-    name: str, module: nn.Module, given: Hidden, returned: Hidden, precision: float
-) -> NormSite | None:
+def find_norm(name: str, module: nn.Module, given: Hidden, returned: Hidden, precision: float) -> NormSite | None:
     """The kind of norm that `module` is, if it is one: it must turn `given` into `returned`.
 
     `precision` is the machine epsilon of the arithmetic in which the module worked.

@@ -53,9 +53,7 @@ def prove_block(
     given, total = state(wiring.residual), state(wiring.total)
     exact = working(total.dtype)
     heads, size = attention.heads, attention.output.shape[-1]
-    weight, bias = read_affine(
-        model.get_submodule(wiring.projection), heads * size, total.dtype, total.device
-    )
+    weight, bias = read_affine(model.get_submodule(wiring.projection), heads * size, total.dtype, total.device)
     branch = attention.output.flatten(1).to(exact) @ weight.to(exact)
     if bias is not None:
         branch += bias.to(exact)

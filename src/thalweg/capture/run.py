@@ -91,9 +91,7 @@ def run(
         examples.append(
             [
                 prove_block(model, wiring, call, output, seen, _place(example, role, length))
-                for wiring, role, (_, call, output) in zip(
-                    anatomy.blocks, anatomy.roles, record.calls, strict=True
-                )
+                for wiring, role, (_, call, output) in zip(anatomy.blocks, anatomy.roles, record.calls, strict=True)
             ]
         )
     return examples, record.result
@@ -133,9 +131,7 @@ def _roles(model: Any, blocks: Sequence[Wiring]) -> tuple[Role, ...]:
     return tuple(role(wiring) for wiring in blocks)
 
 
-def _check_tokenwise(
-    trace: Pass, blocks: Sequence[Wiring], roles: Sequence[Role], leaves: Sequence[Tensor]
-) -> None:
+def _check_tokenwise(trace: Pass, blocks: Sequence[Wiring], roles: Sequence[Role], leaves: Sequence[Tensor]) -> None:
     """Between two blocks of a sequence each token must go its own way, or their maps do not chain.
 
     The input of a block at one token must not depend on what the block before brought to another: a

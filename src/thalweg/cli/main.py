@@ -28,9 +28,7 @@ Model = Annotated[
     typer.Option("--model", "-m", help="A folder or a hub name; the model that ships if left out."),
 ]
 Task = Annotated[str | None, typer.Option(help="The model's task, where its checkpoint does not say.")]
-Goal = Annotated[
-    str | None, typer.Option(help='A position, a token, "prediction" or "all".', show_default=False)
-]
+Goal = Annotated[str | None, typer.Option(help='A position, a token, "prediction" or "all".', show_default=False)]
 TargetText = Annotated[str | None, typer.Option(help="What an encoder-decoder's decoder reads.")]
 Words = Annotated[bool, typer.Option("--words", help="Merge tokens into words.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the result as JSON; - for the screen.")]
@@ -40,9 +38,7 @@ EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
 @app.callback()
 def root(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
 ) -> None:
     if version:
         print(thalweg.__version__)

@@ -72,9 +72,7 @@ def attention_graph(capture: Capture, target: Target, params: GraphParams, even:
     return Graph(steps, tuple(parity), _assumptions(capture, params))
 
 
-def block_weights(
-    block: Block, head: int | None = None, slopes: Slopes | None = None
-) -> tuple[TokenMap, float]:
+def block_weights(block: Block, head: int | None = None, slopes: Slopes | None = None) -> tuple[TokenMap, float]:
     """The mean of a block's heads, or one of them, and the worst parity of its rows."""
     heads = block.attention.heads
     if head is not None and not 0 <= head < heads:
@@ -97,9 +95,7 @@ def _fused(weights: HeadMaps, head: int | None) -> TokenMap:
     return weights.mean(0) if head is None else weights[head]
 
 
-def _step(
-    capture: Capture, block: Block, weights: TokenMap, residual: float | Literal["measured"]
-) -> TokenMap:
+def _step(capture: Capture, block: Block, weights: TokenMap, residual: float | Literal["measured"]) -> TokenMap:
     """The block's map of all tokens; those it does not touch keep what they have."""
     share: float | Float[Tensor, "query 1"]
     if residual == "measured":

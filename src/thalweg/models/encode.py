@@ -88,9 +88,7 @@ def _read(tokenizer: Tokenizer | None, given: Given) -> tuple[dict[str, Tensor],
         return {"input_ids": torch.tensor([list(given)])}, None, True
     if all(isinstance(one, Sequence) and one and all(isinstance(i, int) for i in one) for one in given):
         return _stack([list(one) for one in given]), None, False
-    raise InputError(
-        "the list holds a mixture; expected only texts, only token ids, or only lists of token ids"
-    )
+    raise InputError("the list holds a mixture; expected only texts, only token ids, or only lists of token ids")
 
 
 def _is_pair(given: Any) -> bool:
@@ -110,14 +108,10 @@ def _from_texts(tokenizer: Tokenizer | None, texts: list[Any]) -> tuple[dict[str
         parts = (text,) if isinstance(text, str) else text
         if not all(part.strip() for part in parts):
             raise InputError(f"the text {text!r} is empty; there is nothing to explain")
-        encoding = tokenizer(
-            *parts, return_offsets_mapping=tokenizer.is_fast, return_special_tokens_mask=True
-        )
+        encoding = tokenizer(*parts, return_offsets_mapping=tokenizer.is_fast, return_special_tokens_mask=True)
         one = _from_encoding(tokenizer, encoding, parts)
         if all(one.special):
-            raise InputError(
-                f"the text {text!r} has no tokens of its own for this tokenizer, only special ones"
-            )
+            raise InputError(f"the text {text!r} has no tokens of its own for this tokenizer, only special ones")
         tokens.append(one)
         rows.append({k: encoding[k] for k in tokenizer.model_input_names if k in encoding})
     batch = _stack([row["input_ids"] for row in rows])
@@ -195,9 +189,7 @@ def _right_padded(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     if mask is None:
         return {**inputs, "attention_mask": torch.ones_like(inputs["input_ids"])}
     if mask.shape != inputs["input_ids"].shape:
-        raise InputError(
-            f"attention_mask has shape {tuple(mask.shape)}, input_ids {tuple(inputs['input_ids'].shape)}"
-        )
+        raise InputError(f"attention_mask has shape {tuple(mask.shape)}, input_ids {tuple(inputs['input_ids'].shape)}")
     first, count = mask.int().argmax(1), mask.sum(1)
     places = torch.arange(mask.shape[1], device=mask.device)
     solid = (places >= first[:, None]) & (places < (first + count)[:, None])

@@ -96,8 +96,7 @@ class Subject:
         anatomy = self.anatomy(encoded)
         examples, result = run(self.model, encoded.inputs, anatomy, encoded.lengths)
         captures = [
-            self._capture(encoded, anatomy, number, tuple(blocks), result)
-            for number, blocks in enumerate(examples)
+            self._capture(encoded, anatomy, number, tuple(blocks), result) for number, blocks in enumerate(examples)
         ]
         return captures[0] if encoded.single else captures
 
@@ -109,9 +108,7 @@ class Subject:
                 self._anatomies[kind] = learn(self.model, _sample(encoded.inputs))
             return self._anatomies[kind]
 
-    def _capture(
-        self, encoded: Encoded, anatomy: Anatomy, number: int, blocks: tuple, result: Any
-    ) -> Capture:
+    def _capture(self, encoded: Encoded, anatomy: Anatomy, number: int, blocks: tuple, result: Any) -> Capture:
         first = blocks[0]
         source = encoded.source[number] if encoded.source else None
         target = encoded.target[number] if encoded.target else None
@@ -193,14 +190,11 @@ def load(
         raise InputError(f"unknown task {task!r}; expected one of {', '.join(AUTO_CLASSES)}")
     if isinstance(model, PreTrainedModel):
         if device is not None or dtype is not None or options:
-            raise InputError(
-                "device, dtype and loading options go with a name or folder; this model is already built"
-            )
+            raise InputError("device, dtype and loading options go with a name or folder; this model is already built")
         return Subject(model, tokenizer, task or _task_of(type(model).__name__), _name(model))
     if model is not None and not isinstance(model, str | Path):
         raise InputError(
-            f"a {type(model).__name__} was given as the model; expected a transformers model, a folder "
-            "or a hub name"
+            f"a {type(model).__name__} was given as the model; expected a transformers model, a folder or a hub name"
         )
     return _from_checkpoint(
         str(DEFAULT_FOLDER if model is None else model),
@@ -228,9 +222,7 @@ def _from_checkpoint(
         named = (config.architectures or [""])[0]
         task = task or _task_of(named)
         factory = getattr(transformers, AUTO_CLASSES[task])
-        model, info = factory.from_pretrained(
-            source, **{"use_safetensors": True, **options}, output_loading_info=True
-        )
+        model, info = factory.from_pretrained(source, **{"use_safetensors": True, **options}, output_loading_info=True)
         if tokenizer is None and task not in ("image_classification",):
             tokenizer = _tokenizer(source, hub)
     except (OSError, ValueError, KeyError) as error:

@@ -58,9 +58,7 @@ class Attribution:
     def words(self) -> "Attribution":
         """The same over whole words: sources are summed, targets averaged, so rows keep their sum."""
         if all(span is None for span in self.sources.spans):
-            raise InputError(
-                "these tokens have no place in a text, so words are unknown: give a text, not token ids"
-            )
+            raise InputError("these tokens have no place in a text, so words are unknown: give a text, not token ids")
         rows, columns = self.targets.word_groups(), self.sources.word_groups()
         gather = np.zeros((len(self.sources), len(columns)))
         for number, (_, positions) in enumerate(columns):

@@ -56,9 +56,7 @@ def load(path: str | Path) -> Attribution:
     except (OSError, SafetensorError, json.JSONDecodeError) as error:
         raise InputError(f"{str(path)!r} is not an attribution that Thalweg saved: {error}") from error
     if described.get("schema") != SCHEMA:
-        raise InputError(
-            f"{str(path)!r} has the schema {described.get('schema')!r}; this version reads {SCHEMA}"
-        )
+        raise InputError(f"{str(path)!r} has the schema {described.get('schema')!r}; this version reads {SCHEMA}")
     receipt = described["receipt"]
     return Attribution(
         scores=arrays["scores"],
