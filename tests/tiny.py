@@ -1,6 +1,7 @@
 """Tiny tokenizers that fit the 99 ids of `tests.families`, and the families' models with them."""
 
 import string
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -86,7 +87,7 @@ def sentence_pieces() -> PreTrainedTokenizerFast:
     return _fast(inner)
 
 
-def _vocabulary(pieces: list[str]) -> dict[str, int]:
+def _vocabulary(pieces: Sequence[str]) -> dict[str, int]:
     vocabulary = {**SPECIAL, **{piece: FIRST_WORD + i for i, piece in enumerate(pieces)}}
     assert len(vocabulary) == len(SPECIAL) + len(pieces) <= VOCABULARY
     return vocabulary

@@ -12,8 +12,9 @@ from torch import Tensor
 Hidden = Float[Tensor, "token width"]
 HeadMaps = Float[Tensor, "head query key"]
 TokenMap = Float[Tensor, "query key"]
+Step = Float[Tensor, "target source"]  # one block as a map over all tokens of a capture
 LayerMaps = Float[Tensor, "layer query key"]
 ScoreArray = Float[ndarray, "target source"]
 LayerArray = Float[ndarray, "layer query key"]
 
-__all__ = ["Hidden", "HeadMaps", "TokenMap", "LayerMaps", "ScoreArray", "LayerArray"]
+__all__ = ["Hidden", "HeadMaps", "TokenMap", "Step", "LayerMaps", "ScoreArray", "LayerArray"]

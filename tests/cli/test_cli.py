@@ -423,22 +423,14 @@ def test_output_when_not_a_terminal_then_has_no_escape_codes(run: Run, model: st
 # --- as a process --------------------------------------------------------------------------------
 
 
-def test_process_when_run_then_streams_and_exit_codes_are_its_own(model: str) -> None:
-    def process(*arguments: str) -> subprocess.CompletedProcess[str]:
-        code = "from thalweg.cli.main import main; main()"
-        return subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-
-    good = process("explain", "the cat 😀", "--model", model, "--json", "-")
-    assert (good.returncode, good.stderr) == (0, "")
-    assert json.loads(good.stdout)["sources"]["texts"] == ["the cat 😀"]
-    bad = process("--debug", "explain", "the cat", "--method", "alchemy", "--model", model)
-    assert bad.stdout == ""
-    assert bad.returncode != 0
-    assert "Traceback" in bad.stderr
-    assert "InputError: unknown method 'alchemy'" in bad.stderr
+def test_process_when_run_then_writes_only_its_json(model: str) -> None:
+    code = "from thalweg.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "explain", "the cat 😀", "--model", model, "--json", "-"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["sources"]["texts"] == ["the cat 😀"]

@@ -447,7 +447,7 @@ BAD_QUESTIONS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "unknown_method": ({"method": "alchemy"}, ("'alchemy'", "attention_rollout")),
     "method_none": ({"method": None}, ("None", "attention_rollout")),
     "method_list": ({"method": ["raw_attention"]}, ("raw_attention", "attention_rollout")),
-    "unknown_parameter": ({"temperature": 1}, ("'temperature'", "residual, layer, head")),
+    "unknown_parameter": ({"temperature": 1}, ("'temperature'", "residual", "layer", "head")),
     "layer_text": ({"layer": "top"}, ("'layer'", "'top'", "a whole number")),
     "layer_float": ({"layer": 1.0}, ("'layer'", "1.0", "a whole number")),
     "layer_bool": ({"layer": True}, ("'layer'", "True", "a whole number")),
@@ -619,12 +619,13 @@ def test_left_padding_when_the_model_is_causal_then_changes_nothing(gpt2: tw.Sub
 def test_tokenizer_output_when_it_is_of_one_text_then_gives_one_capture(bert: tw.Subject) -> None:
     assert bert.tokenizer is not None
     expected = one(bert, "the cat is")
-    for options in (
+    forms: list[dict[str, Any]] = [
         {},
         {"return_tensors": "pt"},
         {"return_offsets_mapping": True, "return_special_tokens_mask": True},
         {"padding": "max_length", "max_length": 20},
-    ):
+    ]
+    for options in forms:
         assert_same_numbers(one(bert, bert.tokenizer("the cat is", **options)), expected)
 
 

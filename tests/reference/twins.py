@@ -77,8 +77,9 @@ def alti_contributions(block: Block, order: int = 1) -> Tensor:
     for i in range(len(parts)):
         whole = parts[i].sum(0) + rest[i]
         for j in range(parts.shape[1]):
-            gap = (whole - parts[i, j]).abs() ** order
-            contributions[i, j] = max(0.0, float((whole.abs() ** order).sum() ** (1 / order) - gap.sum() ** (1 / order)))
+            size = (whole.abs() ** order).sum() ** (1 / order)
+            gap = ((whole - parts[i, j]).abs() ** order).sum() ** (1 / order)
+            contributions[i, j] = max(0.0, float(size - gap))
         contributions[i] /= contributions[i].sum()
     return contributions
 

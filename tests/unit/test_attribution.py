@@ -331,8 +331,8 @@ def test_fields_when_set_then_refuse(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["params", "provenance"])
 def test_mappings_when_written_to_then_refuse_or_leave_other_results_alone(name: str) -> None:
-    mapping = {"layer": "1"}
-    one, other = attribution(**{name: mapping}), attribution(**{name: mapping})
+    given: dict[str, Any] = {name: {"layer": "1"}}
+    one, other = attribution(**given), attribution(**given)
     with contextlib.suppress(TypeError):
         getattr(one, name)["layer"] = "2"
     assert getattr(other, name) == {"layer": "1"}

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from jaxtyping import Float
 from torch import Tensor
 
-from thalweg.axes import TokenMap
+from thalweg.axes import Step
 
 
-def rollout(steps: Sequence[TokenMap], rows: Sequence[int]) -> Float[Tensor, "target source"]:
+def rollout(steps: Sequence[Step], rows: Sequence[int]) -> Float[Tensor, "row source"]:
     """R = M_L · … · M_2 · M_1, the higher layer on the left: each path counts the product of its weights.
 
     Only the rows asked for are carried down, which costs n² per row and layer.
@@ -20,7 +20,7 @@ def rollout(steps: Sequence[TokenMap], rows: Sequence[int]) -> Float[Tensor, "ta
     >>> rollout([down, up], [1])
     tensor([[0.1000, 0.9000]])
     """
-    carried = steps[-1][list(rows)]  # [target source]
+    carried = steps[-1][list(rows)]  # [row source]
     for step in reversed(steps[:-1]):
         carried = carried @ step
     return carried

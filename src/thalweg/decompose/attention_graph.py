@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from thalweg.axes import HeadMaps, TokenMap
+from thalweg.axes import HeadMaps, Step, TokenMap
 from thalweg.capture.record import Block, Capture
 from thalweg.decompose.gradients import Slopes, gradient_weights, head_slopes
 from thalweg.decompose.parts import decompose, mixing_ratio
@@ -40,13 +40,19 @@ class GraphParams:
 class Graph:
     """The maps of all blocks up to the one that is explained, lowest first."""
 
-    steps: list[TokenMap]
+    steps: list[Step]
+    blocks: tuple[Block, ...]
     parity: tuple[float, ...]
     assumed: tuple[str, ...]
 
-    def capacities(self) -> list[TokenMap]:
+    def capacities(self) -> list[Step]:
         """The same as capacities: a token that a block does not touch passes without limit."""
-        return [torch.where(step == 1, inf, step) if _passes(step) else step for step in self.steps]
+        capacities = []
+        for step, block in zip(self.steps, self.blocks, strict=True):
+            untouched = torch.ones(len(step), dtype=torch.bool, device=step.device)
+            untouched[block.queries] = False
+            capacities.append(step + torch.diag(torch.where(untouched, inf, 0.0).to(step.dtype)))
+        return capacities
 
 
 def attention_graph(capture: Capture, target: Target, params: GraphParams, even: bool = False) -> Graph:
@@ -69,7 +75,7 @@ def attention_graph(capture: Capture, target: Target, params: GraphParams, even:
             weights, worst = block_weights(block, params.head if block is top else None, slope)
         steps.append(_step(capture, block, weights, params.residual))
         parity.append(worst)
-    return Graph(steps, tuple(parity), _assumptions(capture, params))
+    return Graph(steps, chosen, tuple(parity), _assumptions(capture, params))
 
 
 def block_weights(block: Block, head: int | None = None, slopes: Slopes | None = None) -> tuple[TokenMap, float]:
@@ -95,7 +101,7 @@ def _fused(weights: HeadMaps, head: int | None) -> TokenMap:
     return weights.mean(0) if head is None else weights[head]
 
 
-def _step(capture: Capture, block: Block, weights: TokenMap, residual: float | Literal["measured"]) -> TokenMap:
+def _step(capture: Capture, block: Block, weights: TokenMap, residual: float | Literal["measured"]) -> Step:
     """The block's map of all tokens; those it does not touch keep what they have."""
     share: float | Float[Tensor, "query 1"]
     if residual == "measured":
@@ -112,10 +118,6 @@ def _step(capture: Capture, block: Block, weights: TokenMap, residual: float | L
     step[block.queries] *= share
     step[block.queries, block.keys] += (1 - share) * weights
     return step / step.sum(-1, keepdim=True).clamp_min(torch.finfo(step.dtype).tiny)
-
-
-def _passes(step: TokenMap) -> bool:
-    return bool((step == 1).any())
 
 
 def _check_share(residual: float | str) -> None:

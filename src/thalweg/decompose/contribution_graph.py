@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from thalweg.axes import TokenMap
+from thalweg.axes import Step, TokenMap
 from thalweg.capture.record import Block, Capture
 from thalweg.decompose.contributions import shares
 from thalweg.decompose.parts import Parts, decompose
@@ -15,7 +15,7 @@ from thalweg.decompose.parts import Parts, decompose
 class ContributionGraph:
     """The maps of all blocks, lowest first, with what was checked on the way."""
 
-    steps: list[TokenMap]
+    steps: list[Step]
     errors: tuple[float, ...]
     empty_rows: int
 
@@ -41,7 +41,7 @@ def contribution_graph(
     return ContributionGraph(steps, tuple(errors), empty)
 
 
-def step_of(capture: Capture, parts: Parts, contributions: TokenMap) -> tuple[TokenMap, int]:
+def step_of(capture: Capture, parts: Parts, contributions: TokenMap) -> tuple[Step, int]:
     """A block's contributions as a map of all tokens, and how many of its rows had none.
 
     A row in which nothing contributes stays with its own token. A last column beyond the keys is what the
