@@ -3,7 +3,8 @@
 text, model → load → Subject → capture → Capture → method (decompose, aggregate) → Attribution → view
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from thalweg.errors import InputError
 from thalweg.models.encode import Given
 from thalweg.models.load import Subject
 from thalweg.registry import Maps, Target, find_method, make_params, params_as_dict
-from thalweg.results.attribution import Attribution, Receipt
+from thalweg.results.attribution import Attribution, Receipt, row_sum_error
 from thalweg.results.comparison import Comparison
 from thalweg.tokens import Tokens
 
@@ -38,9 +39,7 @@ def explain(
     >>> result.scores.shape[0], round(float(result.scores.sum()), 3)
     (1, 1.0)
     """
-    capture = text if isinstance(text, Capture) else subject.capture(text)
-    if not isinstance(capture, Capture):
-        raise InputError("explain takes one example; capture a list with subject.capture(texts)")
+    capture = _one(subject, text)
     chosen = find_method(method)
     given = make_params(chosen, params)
     goal, pooled = resolve(capture, target)
@@ -77,10 +76,17 @@ def compare(
     >>> tw.compare(tw.load(), "a witty movie.").methods
     ('raw_attention', 'attention_rollout')
     """
-    if len(methods) < 2 or len(set(methods)) < len(methods):
-        raise InputError(f"compare takes two or more different methods; {list(methods)} was given")
-    capture = text if isinstance(text, Capture) else subject.capture(text)
+    if isinstance(methods, str) or not isinstance(methods, Sequence) or not 2 <= len(set(methods)) == len(methods):
+        raise InputError(f"compare takes a list of two or more different methods; {methods!r} was given")
+    capture = _one(subject, text)
     return Comparison(tuple(explain(subject, capture, name, target) for name in methods))
+
+
+def _one(subject: Subject, text: Given | Capture) -> Capture:
+    capture = text if isinstance(text, Capture) else subject.capture(text)
+    if not isinstance(capture, Capture):
+        raise InputError("one example is explained at a time; capture a list with subject.capture(texts)")
+    return capture
 
 
 def resolve(capture: Capture, asked: Asked) -> tuple[Target, bool]:
@@ -101,10 +107,12 @@ def resolve(capture: Capture, asked: Asked) -> tuple[Target, bool]:
         return Target(capture.readout, _output(capture, capture.readout)), pooled
     if isinstance(asked, str):
         asked = _position_of(capture.tokens, asked)
-    positions = [asked] if isinstance(asked, int) else list(asked)
-    wrong = [p for p in positions if not -count <= p < count]
-    if wrong or not positions:
-        raise InputError(f"target {asked} was asked for; positions go from 0 to {count - 1}")
+    try:
+        positions = [index(p) for p in (asked if isinstance(asked, Iterable) else [asked])]
+    except TypeError:
+        positions = []
+    if not positions or not all(-count <= p < count for p in positions):
+        raise InputError(f"target {asked!r} was asked for; expected positions from 0 to {count - 1}, a token or a word")
     places = tuple(p % count for p in positions)
     return Target(places, _output(capture, places)), False
 
@@ -152,7 +160,7 @@ def _receipt(capture: Capture, maps: Maps, scores: np.ndarray, assumed: tuple[st
         parity=maps.parity or tuple(block.parity for block in capture.blocks),
         sum_of_parts=tuple(block.sum_error for block in capture.blocks),
         tolerance=max(block.tolerance for block in capture.blocks),
-        row_sum_error=float(np.abs(scores.sum(1) - 1).max()),
+        row_sum_error=row_sum_error(scores),
         figures=dict(maps.figures),
         assumed=assumed,
     )

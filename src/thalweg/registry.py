@@ -81,7 +81,7 @@ def list_methods() -> Mapping[str, Method]:
 def find_method(name: str) -> Method:
     """The method of that name."""
     known = list_methods()
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise InputError(f"unknown method {name!r}; expected one of {', '.join(known)}")
     return known[name]
 
@@ -148,9 +148,11 @@ def _spelled(hint: Any) -> str:
 
 def _fit(name: str, value: Any, hint: Any) -> Any:
     allowed = _alternatives(hint)
-    literals = [one for one in allowed if not isinstance(one, type)]
-    if value in literals:
-        return value
+    for literal in (one for one in allowed if not isinstance(one, type)):
+        if type(value) is type(literal) and value == literal:
+            return value
+        if isinstance(value, str) and value == str(literal):  # as it comes from a command line
+            return literal
     for kind in (one for one in allowed if isinstance(one, type)):
         try:
             return _read(value, kind)

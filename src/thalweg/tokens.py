@@ -75,9 +75,9 @@ class Tokens:
             return False
         if self.segments[position] != self.segments[position - 1]:
             return False
-        if span[0] < before[1]:
+        if before[0] <= span[0] < before[1]:
             return True  # several tokens for one character
-        if span[0] > before[1] or text[span[0] : span[0] + 1].isspace():
+        if span[0] != before[1] or text[span[0] : span[0] + 1].isspace():
             return False
         own, other = self.words[position], self.words[position - 1]
         return own is None or own == other
@@ -87,7 +87,7 @@ class Tokens:
         text = self.texts[self.segments[positions[0]]]
         if not spans or text is None:
             return "".join(self.pieces[p] for p in positions)
-        return text[spans[0][0] : max(end for _, end in spans)].strip()
+        return text[spans[0][0] : max(end for _, end in spans)].strip() or "".join(self.pieces[p] for p in positions)
 
 
 def anonymous(count: int) -> Tokens:

@@ -277,22 +277,22 @@ def test_speech_decoder_when_too_many_ids_are_given_then_is_refused() -> None:
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf], ids=["nan", "infinite"])
 @pytest.mark.parametrize(
-    ("parameter", "layer"),
+    ("parameter", "module"),
     [
-        ("bert.embeddings.LayerNorm.weight", "bert.encoder.layer.0"),
-        ("bert.encoder.layer.1.attention.self.query.weight", "bert.encoder.layer.1"),
-        ("bert.encoder.layer.1.attention.output.dense.weight", "bert.encoder.layer.1"),
-        ("bert.encoder.layer.1.output.dense.weight", "bert.encoder.layer.2"),
+        ("bert.embeddings.LayerNorm.weight", "bert.embeddings.LayerNorm"),
+        ("bert.encoder.layer.1.attention.self.query.weight", "bert.encoder.layer.1.attention.self.query"),
+        ("bert.encoder.layer.1.attention.output.dense.weight", "bert.encoder.layer.1.attention.output.dense"),
+        ("bert.encoder.layer.1.output.dense.weight", "bert.encoder.layer.1.output.dense"),
     ],
     ids=["embeddings", "query", "projection", "mlp"],
 )
-def test_weights_when_they_are_not_finite_then_the_first_block_that_feels_it_is_named(
-    parameter: str, layer: str, value: float
+def test_weights_when_they_are_not_finite_then_the_first_module_that_feels_it_is_named(
+    parameter: str, module: str, value: float
 ) -> None:
     subject = tiny_subject()
     with torch.no_grad():
         subject.model.get_parameter(parameter).flatten()[0] = value
-    refused(subject, lambda: subject.capture(SENTENCE), tw.ModelError, "NaN or infinite", f"'{layer}.")
+    refused(subject, lambda: subject.capture(SENTENCE), tw.ModelError, "NaN or infinite", f"'{module}'")
 
 
 @pytest.mark.parametrize("parameter", ["bert.encoder.layer.2.output.dense.weight", "classifier.bias"])

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Num
 
+from thalweg.errors import InputError
+
 Capacities = Sequence[Num[np.ndarray, "_ _"]] | Num[np.ndarray, "layer _ _"]
 Progress = Callable[[int, int], None]
 
@@ -84,7 +86,7 @@ def max_flow(
     there most minimum cuts are not at the ends, and each such pair is searched on its own.
     """
     if solver not in SOLVERS:
-        raise ValueError(f"solver {solver!r} is not known; choose one of {sorted(SOLVERS)}")
+        raise InputError(f"solver {solver!r} is not known; choose one of {sorted(SOLVERS)}")
     layers = _checked_layers(capacities)
     rows = _checked_targets(targets, layers[-1].shape[0])
     finite, unbounded = _without_infinity(layers)
@@ -107,10 +109,10 @@ def flow_of_pair(capacities: Capacities, target: int | np.integer, source: int |
     layers = _checked_layers(capacities)
     _checked_targets([target], layers[-1].shape[0])
     if not 0 <= source < layers[0].shape[1]:
-        raise ValueError(f"source {source} is out of range: level 0 has {layers[0].shape[1]} nodes")
+        raise InputError(f"source {source} is out of range: level 0 has {layers[0].shape[1]} nodes")
     layers, unbounded = _without_infinity(layers)
     if unbounded[target, source]:
-        raise ValueError(f"the flow from {target} to {source} is unbounded: a path of infinite edges joins them")
+        raise InputError(f"the flow from {target} to {source} is unbounded: a path of infinite edges joins them")
     depth = len(layers)
     edges = [np.zeros_like(layer) for layer in layers]
     # the other bottom nodes are dead ends, so they may stand on the source side and cut nothing
@@ -140,20 +142,20 @@ def flow_of_pair(capacities: Capacities, target: int | np.integer, source: int |
 def _checked_layers(capacities: Iterable[Any]) -> list[Float[np.ndarray, "_ _"]]:
     layers = [np.array(layer, dtype=np.float64) for layer in capacities]
     if not layers:
-        raise ValueError("capacities is empty; expected one [upper, lower] array per layer")
+        raise InputError("capacities is empty; expected one [upper, lower] array per layer")
     for number, layer in enumerate(layers):
         if layer.ndim != 2 or layer.size == 0:
-            raise ValueError(f"capacities[{number}] has shape {layer.shape}; expected [upper, lower], not empty")
+            raise InputError(f"capacities[{number}] has shape {layer.shape}; expected [upper, lower], not empty")
         if number and layer.shape[1] != layers[number - 1].shape[0]:
             nodes = layers[number - 1].shape[0]
-            raise ValueError(
+            raise InputError(
                 f"capacities[{number}] has shape {layer.shape}; expected [upper, {nodes}], "
                 f"for the layer below ends in {nodes} nodes"
             )
         if np.isnan(layer).any():
-            raise ValueError(f"capacities[{number}] holds NaN; expected numbers of at least 0")
+            raise InputError(f"capacities[{number}] holds NaN; expected numbers of at least 0")
         if layer.min() < 0:
-            raise ValueError(f"capacities[{number}] holds {layer.min()}; expected numbers of at least 0")
+            raise InputError(f"capacities[{number}] holds {layer.min()}; expected numbers of at least 0")
     return layers
 
 
@@ -164,9 +166,9 @@ def _checked_targets(targets, count: int) -> np.ndarray:
     if rows.size == 0:
         return np.zeros(0, np.int64)
     if rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer):
-        raise ValueError(f"targets is {targets!r}; expected a sequence of node numbers")
+        raise InputError(f"targets is {targets!r}; expected a sequence of node numbers")
     if rows.min() < 0 or rows.max() >= count:
-        raise ValueError(f"targets {rows.tolist()} go out of range; expected numbers in 0..{count - 1}")
+        raise InputError(f"targets {rows.tolist()} go out of range; expected numbers in 0..{count - 1}")
     return rows.astype(np.int64)
 
 
@@ -223,26 +225,27 @@ def _layered(layers: list[np.ndarray], rows: np.ndarray, progress: Progress) -> 
         stages["closed form"] = total
         return Flow(layers[0][rows], layers[0][rows], stages)
 
-    cube = _cube(layers)
+    # Upside down: flow gathers in few columns at the bottom, and a search that starts there errs less.
+    cube = _cube([layer.T for layer in reversed(layers)])
     n = cube.shape[1]
-    supplies, demands = cube[-1, rows], cube[0].T.copy()
+    supplies, demands = cube[-1, :sources], cube[0].T[rows]
     with Crew(cube) as crew:
-        below = np.empty((depth - 1, n, n))  # U of levels 1..L-1: [level node source]
-        above = np.empty((depth - 1, rows.size, n))  # D of levels 1..L-1: [level target node]
-        below[0], above[-1] = cube[0], supplies
+        reach = np.empty((depth - 1, sources, n))  # D of levels 1..L-1: [level supply node]
+        limits = np.empty((depth - 1, rows.size, n))  # U of levels 1..L-1: [level demand node]
+        reach[-1], limits[0] = supplies, demands
         for level in range(1, depth - 1):
-            below[level] = crew.min_sum(cube[level], below[level - 1])
-            above[-level - 1] = crew.min_sum(above[-level], cube[-level - 1])
-        upper = np.full((rows.size, n), np.inf)
+            reach[-level - 1] = crew.min_sum(reach[-level], cube[-level - 1])
+            limits[level] = crew.min_sum(limits[level - 1], cube[level].T.copy())
+        upper = np.full((sources, rows.size), np.inf)
         for level in range(depth - 1):
-            np.minimum(upper, crew.min_sum(above[level], below[level]), out=upper)
+            np.minimum(upper, crew.min_sum(reach[level], limits[level].T.copy()), out=upper)
         lower = upper.copy() if depth == 2 else np.zeros_like(upper)
         unsettled = lower < upper * (1 - MEET)
         stages["closed form"] = total - int(unsettled.sum())  # two layers, or nothing can flow
 
-        if depth >= 4 and unsettled.sum() > 4 * (rows.size + n):  # else the fans cost more
+        if depth >= 4 and unsettled.sum() > 4 * (rows.size + sources):  # else the fans cost more
             middle = depth // 2
-            hub = np.sqrt(above[middle - 1].mean(0) * below[middle - 1].mean(1))
+            hub = np.sqrt(reach[middle - 1].mean(0) * limits[middle - 1].mean(0))
             hub /= hub.sum()
             out, into = upper.max(1), upper.max(0)  # as much as any pair could ask of a fan
             arrives = crew.fans(middle, depth - 1, supplies, out[:, None] * hub, out)[1]
@@ -257,12 +260,12 @@ def _layered(layers: list[np.ndarray], rows: np.ndarray, progress: Progress) -> 
             progress(total - len(pairs) + start, total)
             some = pairs[start : start + CHUNK]
             at = some[:, 0], some[:, 1]
-            lower[at], upper[at], phases = crew.pairs(1, depth - 1, supplies, demands, some, upper[at], above, below)
+            lower[at], upper[at], phases = crew.pairs(1, depth - 1, supplies, demands, some, upper[at], limits, reach)
             stages["constructed flow"] += int((phases == 1).sum())
             stages["augmenting paths"] += int((phases > 1).sum())
     progress(total, total)
     np.minimum(lower, upper, out=lower)  # the last bit of a sum may be rounded up
-    return Flow(lower[:, :sources].copy(), upper[:, :sources].copy(), stages)
+    return Flow(lower.T.copy(), upper.T.copy(), stages)
 
 
 def _scipy(layers: list[np.ndarray], rows: np.ndarray, progress: Progress) -> Flow:

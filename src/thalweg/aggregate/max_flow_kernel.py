@@ -50,20 +50,174 @@ def alive(next_alive, v):
 
 
 @compiled
-def label(capacity, flow, n, low, high, supply, sent, demand, got, eps, distance, next_new, queue):
+def prepare(n, low, high, demand, limits, reach, limit, useful):
+    """What each node may take in, and which nodes lie on a path from supply to demand.
+
+    Node v may take in at most what it can pass on, so a search loses nothing by stopping there. Without
+    `limits` and `reach` (no rows) every node is useful and takes what comes.
+    """
+    for level in range(low, high + 1):
+        for k in range(n):
+            v = level * n + k
+            limit[v] = limits[level - 1, k] if limits.shape[0] > 0 else np.inf
+            useful[v] = limit[v] > 0.0 and (reach.shape[0] == 0 or reach[level - 1, k] > 0.0)
+            if level == low:
+                limit[v] = min(limit[v], demand[k])
+
+
+@compiled
+def pour(
+    capacity, n, v, below, left, eps, flow, got, touched, count, limit, current, next_alive,
+):  # fmt: skip
+    """Push up to `left` from v straight into the demands; the rest that found no room, and touched edges."""
+    row = (v - n) * n
+    node = v - below - n
+    c = current[v]
+    while True:
+        w = alive(next_alive, below + (c if c < n else c - n))
+        m = w - below
+        if c < n and m >= n:
+            c = n
+            continue
+        if c >= n and m >= node:
+            c = 2 * n
+            break
+        c = m if c < n else m + n
+        amount = min(capacity[row + m] - flow[row + m], limit[w], left)
+        if amount > eps:
+            if flow[row + m] == 0.0 and count < touched.size:
+                touched[count] = row + m
+                count += 1
+            flow[row + m] += amount
+            got[m] += amount
+            left -= amount
+            limit[w] -= amount
+            if limit[w] <= eps:
+                next_alive[w] = w + 1
+            if left <= eps:
+                break
+        c += 1
+    current[v] = c
+    return left, count
+
+
+@compiled
+def descend(
+    capacity, n, low, high, supply, goal, useful,
+    flow, sent, got, touched, limit, current, next_alive,
+):  # fmt: skip
+    """A blocking flow that only goes down, depth first, straight on before sideways: phase 1 of Dinic.
+
+    Returns its value and the number of touched edges. A child is always one level lower, so the state of
+    the search is one entry per level.
+    """
+    eps = 1e-15 * goal
+    total = 0.0
+    count = 0
+    for level in range(low, high + 1):
+        for k in range(n):
+            v = level * n + k
+            current[v] = k
+            next_alive[v] = v if useful[v] and limit[v] > eps else v + 1
+    next_alive[(high + 1) * n] = (high + 1) * n
+    nodes = np.empty(high + 1, np.int64)
+    want = np.empty(high + 1)
+    rest = np.empty(high + 1)
+    for k in range(n):
+        if total >= goal * (1.0 - 1e-12):
+            break
+        if next_alive[high * n + k] != high * n + k:
+            continue
+        level = high
+        nodes[level] = k
+        want[level] = rest[level] = min(supply[k], limit[high * n + k], goal - total)
+        while True:
+            node = nodes[level]
+            v = level * n + node
+            below = (level - 1) * n
+            row = (v - n) * n
+            left = rest[level]
+            c = current[v]  # n and more: round the corner, from node 0 up to this one
+            child = -1
+            room = 0.0
+            if level == low + 1:  # only if the supply is there
+                left, count = pour(
+                    capacity, n, v, below, left, eps, flow, got, touched, count, limit, current, next_alive,
+                )  # fmt: skip
+                c = current[v]
+            while left > eps and c < 2 * n:
+                w = alive(next_alive, below + (c if c < n else c - n))
+                m = w - below
+                if c < n and m >= n:
+                    c = n
+                    continue
+                if c >= n and m >= node:
+                    c = 2 * n
+                    break
+                c = m if c < n else m + n
+                room = min(capacity[row + m] - flow[row + m], limit[w], left)
+                if room > eps:
+                    if level > low + 2:
+                        child = m
+                        break
+                    short, count = pour(
+                        capacity, n, w, below - n, room, eps, flow, got, touched, count, limit, current,
+                        next_alive,
+                    )  # fmt: skip
+                    amount = room - short
+                    left -= amount
+                    limit[w] -= amount
+                    if current[w] >= 2 * n or limit[w] <= eps:
+                        next_alive[w] = w + 1
+                    if amount > 0.0:
+                        if flow[row + m] == 0.0 and count < touched.size:
+                            touched[count] = row + m
+                            count += 1
+                        flow[row + m] += amount
+                    if left <= eps:
+                        break
+                c += 1
+            current[v] = c
+            rest[level] = left
+            if child >= 0:
+                level -= 1
+                nodes[level] = child
+                want[level] = rest[level] = room
+                continue
+            amount = want[level] - left
+            limit[v] -= amount
+            if c >= 2 * n or limit[v] <= eps:  # nothing more gets through
+                next_alive[v] = v + 1
+            if level == high:
+                sent[k] += amount
+                total += amount
+                break
+            level += 1
+            if amount > 0.0:
+                rest[level] -= amount
+                edge = ((level - 1) * n + nodes[level]) * n + node
+                if flow[edge] == 0.0 and count < touched.size:
+                    touched[count] = edge
+                    count += 1
+                flow[edge] += amount
+    return total, count
+
+
+@compiled
+def label(capacity, flow, n, low, high, supply, sent, demand, got, eps, useful, distance, next_new, queue):
     """Distances to the demand in the residual graph; that of the nearest open supply, or -1.
 
     Searching from the demand means that every step of the descent leads towards it.
     """
     for v in range(low * n, (high + 1) * n):
         distance[v] = -1
-        next_new[v] = v
+        next_new[v] = v if useful[v] else v + 1
     next_new[(high + 1) * n] = (high + 1) * n
     head = 0
     tail = 0
     for k in range(n):
-        if demand[k] - got[k] > eps:
-            v = low * n + k
+        v = low * n + k
+        if useful[v] and demand[k] - got[k] > eps:
             distance[v] = 0
             next_new[v] = v + 1
             queue[tail] = v
@@ -101,45 +255,45 @@ def label(capacity, flow, n, low, high, supply, sent, demand, got, eps, distance
 
 @compiled
 def route(
-    capacity, n, low, high, supply, demand, goal, max_phases,
-    flow, sent, got, touched, distance, current, next_alive, queue, stack,
+    capacity, n, low, high, supply, demand, goal, max_phases, limits, reach,
+    flow, sent, got, touched, limit, useful, distance, current, next_alive, queue, stack,
 ):  # fmt: skip
-    """Send as much as possible from supply to demand (Dinic), stopping early when the goal is
-    reached.
+    """Send as much as possible from supply to demand (Dinic), stopping early when the goal is reached.
 
     `flow`, `sent` and `got` come as zeros and hold the flow that was built. Returns its value, the
-    number of phases, of touched edges, and whether no augmenting path is left; if so,
-    `distance < 0` marks the source side of a minimum cut.
+    number of phases, of touched edges, and whether no augmenting path is left; if so, `distance < 0` marks
+    the source side of a minimum cut among the useful nodes.
     """
     eps = 1e-15 * goal
     enough = goal * (1.0 - 1e-12)
-    total = 0.0
-    phases = 0
-    count = 0
     first = low * n
     last = (high + 1) * n
+    prepare(n, low, high, demand, limits, reach, limit, useful)
+    phases = 0
+    total = 0.0
+    count = 0
+    if high > low:
+        total, count = descend(
+            capacity, n, low, high, supply, goal, useful,
+            flow, sent, got, touched, limit, current, next_alive,
+        )  # fmt: skip
+        phases = 1
     bases = np.empty(stack.size, np.int64)
     want = np.empty(stack.size)
     done = np.empty(stack.size)
     while total < enough and phases < max_phases:
-        if phases == 0:  # nothing flows yet: no edge leads up, and the distance is the height
-            for level in range(low, high + 1):
-                for k in range(n):
-                    distance[level * n + k] = level - low
-            reach = high - low
-        else:
-            reach = label(
-                capacity, flow, n, low, high, supply, sent, demand, got, eps,
-                distance, next_alive, queue,
-            )  # fmt: skip
-            if reach < 0:
-                return total, phases + 1, count, True
+        nearest = label(
+            capacity, flow, n, low, high, supply, sent, demand, got, eps, useful,
+            distance, next_alive, queue,
+        )  # fmt: skip
+        if nearest < 0:
+            return total, phases + 1, count, True
         for v in range(first, last):
             current[v] = 0
             next_alive[v] = v if distance[v] >= 0 else v + 1
         next_alive[last] = last
         for k in range(n):
-            if distance[high * n + k] != reach or supply[k] - sent[k] <= eps:
+            if distance[high * n + k] != nearest or supply[k] - sent[k] <= eps:
                 continue
             depth = 0
             stack[0] = high * n + k
@@ -178,7 +332,7 @@ def route(
                         if room > eps:
                             break
                     c += 1
-                if c > n and (phases == 0 or base == high * n):
+                if c > n and base == high * n:
                     c = 2 * n + 1
                 while n < c <= 2 * n and rest > eps:  # back up, undoing flow
                     w = alive(next_alive, base + c - 1)
@@ -226,8 +380,15 @@ def route(
 
 
 @compiled
-def cut(capacity, n, low, high, supply, demand, distance):
-    """Capacity of the cut whose source side is `distance < 0`."""
+def cut(capacity, n, low, high, supply, demand, limits, useful, distance):
+    """Capacity of the cut that `distance < 0` marks; what the supply cannot reach joins the demand's side,
+    and what cannot reach the demand joins the supply's: no edge leads from the second to the first."""
+    if limits.shape[0] > 0:
+        for level in range(low, high + 1):
+            for k in range(n):
+                v = level * n + k
+                if not useful[v]:
+                    distance[v] = 0 if limits[level - 1, k] > 0.0 else -1
     value = 0.0
     for k in range(n):
         if distance[high * n + k] >= 0:
@@ -244,66 +405,40 @@ def cut(capacity, n, low, high, supply, demand, distance):
 
 
 @compiled
-def useful_range(above, below, i, j):
-    """Outside of the node numbers a..b no level has a path from i to j (in causal maps: j..i)."""
-    levels, n = below.shape[0], below.shape[1]
-    a, b = n, 0
-    for level in range(levels):
-        k = 0
-        while k < a and not (above[level, i, k] > 0.0 and below[level, k, j] > 0.0):
-            k += 1
-        a = min(a, k)
-        k = n
-        while k > b and not (above[level, i, k - 1] > 0.0 and below[level, k - 1, j] > 0.0):
-            k -= 1
-        b = max(b, k)
-    return a, b
-
-
-@compiled
 def route_all(
-    capacity, low, high, supplies, demands, tasks, goals, max_phases, above, below,
+    capacity, low, high, supplies, demands, tasks, goals, max_phases, limits, reach,
     flow, lower, upper, phases, sents, gots,
 ):  # fmt: skip
     """Route every task, that is a row of supplies and a row of demands; `flow` is zeroed scratch.
 
-    `above` and `below` (reach from the source, to the sink) may be empty: no node is left out.
+    `limits [level demand node]` says what a node can pass on to a demand, `reach [level supply node]` what
+    can arrive there; both may be empty.
     """
     n = capacity.shape[1]
     cube = capacity.reshape(-1)
-    small = np.empty(cube.size if above.shape[0] > 0 else 0)
+    nodes = (high + 1) * n
     touched = np.empty(flow.size, np.int64)
-    distance = np.empty((high + 1) * n, np.int64)
-    current = np.empty((high + 1) * n, np.int64)
-    next_alive = np.empty((high + 1) * n + 1, np.int64)
-    queue = np.empty((high + 1) * n, np.int64)
-    stack = np.empty((high + 1) * n + 1, np.int64)
-    sent = np.empty(n)
-    got = np.empty(n)
+    limit = np.empty(nodes)
+    useful = np.empty(nodes, np.bool_)
+    distance = np.empty(nodes, np.int64)
+    current = np.empty(nodes, np.int64)
+    next_alive = np.empty(nodes + 1, np.int64)
+    queue = np.empty(nodes, np.int64)
+    stack = np.empty(nodes + 1, np.int64)
     for t in range(tasks.shape[0]):
-        i, j = tasks[t]
-        a, b = useful_range(above, below, i, j) if above.shape[0] > 0 else (0, n)
-        width = b - a
-        network = cube
-        if width < n:  # a smaller cube: the search then never looks at nodes that cannot matter
-            network = small
-            for layer in range(low, high):
-                for r in range(width):
-                    for c in range(width):
-                        small[(layer * width + r) * width + c] = capacity[layer, a + r, a + c]
-        supply = supplies[i, a:b]
-        demand = demands[j, a:b]
-        sent[:] = 0.0
-        got[:] = 0.0
+        s, d = tasks[t]
+        sents[t] = 0.0
+        gots[t] = 0.0
+        towards = limits[:, min(d, limits.shape[1] - 1)]
         lower[t], phases[t], count, exhausted = route(
-            network, width, low, high, supply, demand, goals[t], max_phases,
-            flow, sent, got, touched, distance, current, next_alive, queue, stack,
+            cube, n, low, high, supplies[s], demands[d], goals[t], max_phases,
+            towards, reach[:, min(s, reach.shape[1] - 1)], flow, sents[t], gots[t], touched,
+            limit, useful, distance, current, next_alive, queue, stack,
         )  # fmt: skip
         upper[t] = goals[t]
         if exhausted:
-            upper[t] = min(goals[t], cut(network, width, low, high, supply, demand, distance))
-        sents[t] = sent
-        gots[t] = got
+            value = cut(cube, n, low, high, supplies[s], demands[d], towards, useful, distance)
+            upper[t] = min(goals[t], value)
         if count == touched.size:
             flow[:] = 0.0
         else:
@@ -321,10 +456,12 @@ def route_one(capacity, low, high, supply, demand, goal):
     sent = np.zeros(n)
     got = np.zeros(n)
     distance = np.full(nodes, -1, np.int64)
+    nothing = np.empty((0, 1))
     route(
-        capacity.reshape(-1), n, low, high, supply, demand, goal, TO_THE_END,
-        flow, sent, got, np.empty(flow.size, np.int64), distance, np.empty(nodes, np.int64),
-        np.empty(nodes + 1, np.int64), np.empty(nodes, np.int64), np.empty(nodes + 1, np.int64),
+        capacity.reshape(-1), n, low, high, supply, demand, goal, TO_THE_END, nothing, nothing,
+        flow, sent, got, np.empty(flow.size, np.int64), np.empty(nodes), np.empty(nodes, np.bool_),
+        distance, np.empty(nodes, np.int64), np.empty(nodes + 1, np.int64), np.empty(nodes, np.int64),
+        np.empty(nodes + 1, np.int64),
     )  # fmt: skip
     return flow.reshape(capacity.shape), sent, got, distance.reshape(-1, n) < 0
 
@@ -358,7 +495,7 @@ class Crew:
         self.share(lambda w, mine: min_sum(left[mine], right, out[mine]), len(left))
         return out
 
-    def route(self, low, high, supplies, demands, tasks, goals, max_phases, above, below):
+    def route(self, low, high, supplies, demands, tasks, goals, max_phases, limits, reach):
         """lower, upper and phases of every task, and what its ends sent and got."""
         count, n = len(tasks), self.capacity.shape[1]
         out = (
@@ -369,14 +506,14 @@ class Crew:
         def work(w: int, mine: slice) -> None:
             route_all(
                 self.capacity, low, high, supplies, demands, tasks[mine], goals[mine], max_phases,
-                above, below, self.scratch[w], *(array[mine] for array in out),
+                limits, reach, self.scratch[w], *(array[mine] for array in out),
             )  # fmt: skip
 
         self.share(work, count)
         return out
 
-    def pairs(self, low, high, supplies, demands, tasks, goals, above, below):
-        return self.route(low, high, supplies, demands, tasks, goals, TO_THE_END, above, below)[:3]
+    def pairs(self, low, high, supplies, demands, tasks, goals, limits, reach):
+        return self.route(low, high, supplies, demands, tasks, goals, TO_THE_END, limits, reach)[:3]
 
     def fans(self, low, high, supplies, demands, goals):
         """One flow per row of supplies and of demands: what left and what arrived."""

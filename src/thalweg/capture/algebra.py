@@ -37,13 +37,14 @@ class Wiring:
 
 
 @dataclass(frozen=True, eq=False)
-class _State:
+class State:
     """A tensor that was seen, as rows of numbers in double precision."""
 
     tap: Tap
     time: int
     rows: Tensor  # [token width]
     shape: tuple[int, ...]
+    dtype: torch.dtype
     mark: tuple[float, float]  # equal for equal tensors, different for others
 
 
@@ -51,7 +52,7 @@ class _State:
 class _Branch:
     """What attention adds to the residual, followed as far as some module boundary."""
 
-    state: _State
+    state: State
     norm: NormSite | None = None
     scale: str | None = None
 
@@ -60,34 +61,34 @@ def discover(model: nn.Module, trace: Pass) -> list[Wiring]:
     """The wiring of every attention call of a fully watched pass, in the order in which they ran."""
     modules = dict(model.named_modules())
     names = {id(module): name for name, module in modules.items()}
-    states = [_state(seen.tap, seen.time, seen.value) for seen in trace.seen]
+    states = [as_state(seen.tap, seen.time, seen.value) for seen in trace.seen]
     times = [time for time, _, _ in trace.calls] + [trace.clock + 1] * 2
     wirings = []
     for number, (time, call, output) in enumerate(trace.calls):
         before = times[number - 1] if number else 0
-        search = _Search(
+        search = Search(
             modules,
             torch.finfo(output.dtype).eps,
             earlier=[s for s in states if before < s.time < time],
             later=[s for s in states if time < s.time < times[number + 1]],
             following=[s for s in states if time < s.time < times[number + 2]],
         )
-        merged = _state(Tap("", "out", None, 0), time, output.flatten(-2))
+        merged = as_state(Tap("", "out", None, 0), time, output.flatten(-2))
         wirings.append(search.wiring(names.get(id(call.module)), call, merged))
     return wirings
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class Search:
     """The tensors around one attention call, and the questions asked of them."""
 
     modules: dict[str, nn.Module]
     eps: float
-    earlier: Sequence[_State]
-    later: Sequence[_State]  # until the next attention call
-    following: Sequence[_State]  # until the one after that
+    earlier: Sequence[State]
+    later: Sequence[State]  # until the next attention call
+    following: Sequence[State]  # until the one after that
 
-    def wiring(self, name: str | None, call: Call, merged: _State) -> Wiring:
+    def wiring(self, name: str | None, call: Call, merged: State) -> Wiring:
         projected = self._projection(name, merged)
         name = projected.tap.module.rpartition(".")[0] if name is None else name
         branch = _Branch(projected)
@@ -118,7 +119,7 @@ class _Search:
             "or scale) and an earlier hidden state, so where the residual joins is unknown"
         )
 
-    def _projection(self, name: str | None, merged: _State) -> _State:
+    def _projection(self, name: str | None, merged: State) -> State:
         """The first module that turns the merged heads into something else: its result."""
         for given, result in self._calls(merged, self.later):
             module = self.modules[given.tap.module]
@@ -136,72 +137,72 @@ class _Search:
         for given, result in self._calls(branch.state, self.later):
             if given.shape != result.shape or result.mark == given.mark:
                 continue
-            if norm := self._norm(given, result):
+            if norm := self.norm(given, result):
                 step = _Branch(result, norm=norm, scale=branch.scale)
-            elif self._is_scale(given.rows, result.rows):
+            elif self.is_scale(given.rows, result.rows):
                 step = _Branch(result, norm=branch.norm, scale=given.tap.module)
             else:
                 continue
             yield step
             yield from self._steps(step)
 
-    def _sum(self, branch: _State) -> tuple[_State, _State, None, float] | None:
+    def _sum(self, branch: State) -> tuple[State, State, None, float] | None:
         """(residual, total, nothing, m) with total = residual + m · branch."""
-        states = _distinct(self.earlier, branch)
+        states = distinct(self.earlier, branch)
         if not states:
             return None
         stacked = torch.stack([state.rows for state in states])  # [state token width]
-        for total in _distinct(self.later, branch):
+        for total in distinct(self.later, branch):
             if total.time < branch.time:
                 continue
-            hit = self._adds_up(total.rows, stacked, branch.rows)
+            hit = self.adds_up(total.rows, stacked, branch.rows)
             if hit is not None:
                 return states[hit], total, None, 1.0
             for state in states:
-                multiplier = _multiple(total.rows - state.rows, branch.rows)
+                multiplier = multiple(total.rows - state.rows, branch.rows)
                 for digits in (1, 2, 3, 4, 12):  # the shortest number that explains it
                     scaled = round(multiplier, digits) * branch.rows
-                    if self._adds_up(total.rows, state.rows[None], scaled) is not None:
+                    if self.adds_up(total.rows, state.rows[None], scaled) is not None:
                         return state, total, None, round(multiplier, digits)
         return None
 
-    def _parallel_sum(self, branch: _State) -> tuple[_State, _State, _State, float] | None:
+    def _parallel_sum(self, branch: State) -> tuple[State, State, State, float] | None:
         """(residual, total, beside, 1) with total = residual + branch + what ran beside."""
-        outputs = _distinct([s for s in self.later if s.tap.side == "out"], branch)
+        outputs = distinct([s for s in self.later if s.tap.side == "out"], branch)
         if not outputs:
             return None
         stacked = torch.stack([output.rows for output in outputs])  # [output token width]
-        for total in _distinct(self.later, branch):
-            for state in _distinct(self.earlier, branch):
-                hit = self._adds_up(total.rows, stacked, branch.rows, state.rows)
+        for total in distinct(self.later, branch):
+            for state in distinct(self.earlier, branch):
+                hit = self.adds_up(total.rows, stacked, branch.rows, state.rows)
                 if total.time > branch.time and hit is not None:
                     return state, total, outputs[hit], 1.0
         return None
 
-    def _norm_after(self, total: _State) -> tuple[NormSite | None, _State | None]:
+    def _norm_after(self, total: State) -> tuple[NormSite | None, State | None]:
         """The norm and its result, if what follows builds on that and not on the sum itself."""
         for given, result in self._calls(total, self.following):
-            if norm := self._norm(given, result):
+            if norm := self.norm(given, result):
                 after = [s for s in self.following if s.time > result.time]
                 if self._carries(result, after) and not self._carries(total, after):
                     return norm, result
         return None, None
 
-    def _carries(self, base: _State, after: Sequence[_State]) -> bool:
+    def _carries(self, base: State, after: Sequence[State]) -> bool:
         """Whether some later tensor is `base` plus a multiple of a module's output."""
-        totals = _distinct(after, base)
+        totals = distinct(after, base)
         outputs = [s.rows for s in totals if s.tap.side == "out"]
         if not outputs:
             return False
         stacked = torch.stack(outputs)  # [output token width]
         for total in totals:
             rest = total.rows - base.rows
-            if self._adds_up(total.rows, stacked, base.rows) is not None:
+            if self.adds_up(total.rows, stacked, base.rows) is not None:
                 return True
             alike = (stacked * rest).sum((1, 2)).abs() / stacked.flatten(1).norm(dim=1).clamp_min(1e-30)
             best = stacked[int(alike.argmax())]
-            scaled = _multiple(rest, best) * best
-            if self._adds_up(total.rows, scaled[None], base.rows) is not None:
+            scaled = multiple(rest, best) * best
+            if self.adds_up(total.rows, scaled[None], base.rows) is not None:
                 return True
         return False
 
@@ -215,7 +216,7 @@ class _Search:
             for other in given[1:]
         )
 
-    def _calls(self, given: _State, among: Sequence[_State]) -> Iterator[tuple[_State, _State]]:
+    def _calls(self, given: State, among: Sequence[State]) -> Iterator[tuple[State, State]]:
         """(argument, result) of every module call that was given this tensor as it is."""
         for one in among:
             if one.tap.side == "in" and one.mark == given.mark and one.time > given.time - 1:
@@ -225,18 +226,18 @@ class _Search:
                         yield one, result
                         break
 
-    def _norm(self, given: _State, result: _State) -> NormSite | None:
+    def norm(self, given: State, result: State) -> NormSite | None:
         if given.rows.shape != result.rows.shape:
             return None
         name = given.tap.module
         return find_norm(name, self.modules[name], given.rows, result.rows, self.eps)
 
-    def _is_scale(self, given: Tensor, image: Tensor) -> bool:
+    def is_scale(self, given: Tensor, image: Tensor) -> bool:
         """Whether each channel is multiplied by a number of its own, the same for all tokens."""
         factor = (given * image).sum(0) / given.square().sum(0).clamp_min(1e-30)
         return bool(((given * factor - image).abs() <= 4 * self.eps * image.abs()).all())
 
-    def _adds_up(self, total: Tensor, choices: Tensor, *parts: Tensor) -> int | None:
+    def adds_up(self, total: Tensor, choices: Tensor, *parts: Tensor) -> int | None:
         """Which of the choices, with the other parts, makes up the total to the last digit.
 
         Each addition may round by half a unit of the model's precision. A part that is smaller than
@@ -257,22 +258,22 @@ class _Search:
         return None
 
 
-def _state(tap: Tap, time: int, value: Tensor) -> _State:
+def as_state(tap: Tap, time: int, value: Tensor) -> State:
     rows = value.detach().reshape(-1, value.shape[-1]).double()
     weights = torch.linspace(1, 2, rows.numel(), dtype=rows.dtype, device=rows.device)
     flat = rows.flatten()
     mark = (float(flat @ weights), float(flat @ flat))
-    return _State(tap, time, rows, tuple(value.shape), mark)
+    return State(tap, time, rows, tuple(value.shape), value.dtype, mark)
 
 
-def _multiple(rest: Tensor, part: Tensor) -> float:
+def multiple(rest: Tensor, part: Tensor) -> float:
     """The number m for which m · part comes closest to the rest."""
     return float((rest * part).sum() / part.square().sum().clamp_min(1e-30))
 
 
-def _distinct(states: Sequence[_State], like: _State) -> list[_State]:
+def distinct(states: Sequence[State], like: State) -> list[State]:
     """Tensors of the same size and width, each value once."""
-    kept: dict[tuple[float, float], _State] = {}
+    kept: dict[tuple[float, float], State] = {}
     for one in states:
         if one.rows.shape == like.rows.shape:
             kept.setdefault(one.mark, one)

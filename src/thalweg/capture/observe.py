@@ -6,10 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from thalweg.capture.attention import Call, intercepted
 from thalweg.capture.functions import intercepted_functions
+from thalweg.errors import InputError, ThalwegError
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,13 @@ def watch(
         batch = next(len(value) for value in inputs.values() if isinstance(value, Tensor))
         attention = intercepted_functions(batch, attend)
     with _hooks(model, names, see), attention:
-        record.result = model(**inputs)
+        try:
+            record.result = model(**inputs)
+        except (IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+            if isinstance(error, ThalwegError | torch.OutOfMemoryError):
+                raise
+            shapes = ", ".join(f"{k} {tuple(v.shape)}" for k, v in inputs.items() if isinstance(v, Tensor))
+            raise InputError(f"the model could not run on {shapes}: {type(error).__name__}: {error}") from error
     return record
 
 
@@ -103,10 +111,10 @@ def _pair(
 ) -> tuple[Callable[..., None], Callable[..., None]]:
     count = 0
 
-    def before(_: nn.Module, args: tuple, kwargs: dict) -> None:
+    def before(_: nn.Module, args: tuple, kwargs: Mapping[str, Any] | None = None) -> None:
         nonlocal count
-        if threading.get_ident() == thread:
-            for slot, value in [*enumerate(args), *kwargs.items()]:
+        if threading.get_ident() == thread:  # another may call while torch still sets this hook up
+            for slot, value in [*enumerate(args), *(kwargs or {}).items()]:
                 if isinstance(value, Tensor) and value.is_floating_point():
                     see(Tap(name, "in", slot, count), value)
             count += 1

@@ -83,6 +83,8 @@ def prove_block(
         summed = total
         made = total if norm is None else made
     parity = _sampled_parity(attention)
+    if not parity <= allowed:
+        _check_finite(wiring, attention.weights(), attention.value)
     _require(parity, allowed, f"weights times values of {wiring.attention!r}", "the model's kernel")
     return Block(
         name=wiring.attention,
@@ -153,10 +155,15 @@ def _scale(module: nn.Module, like: Tensor) -> Tensor:
 
 def _check_finite(wiring: Wiring, *tensors: Tensor) -> None:
     if not all(bool(tensor.isfinite().all()) for tensor in tensors):
-        raise ModelError(
-            f"NaN or infinite activations in the attention block {wiring.attention!r}; check the "
-            "model's weights and its dtype (float16 overflows where bfloat16 and float32 do not)"
-        )
+        raise not_finite(wiring.attention)
+
+
+def not_finite(module: str) -> ModelError:
+    """The error for activations that have gone astray, with the module where they were first seen."""
+    return ModelError(
+        f"NaN or infinite activations, first seen in {module!r}: check the model's weights and its dtype (float16 "
+        "overflows where bfloat16 and float32 do not)"
+    )
 
 
 def _require(error: float, allowed: float, made: str, flowed: str) -> None:

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from thalweg.capture.algebra import Wiring, discover
 from thalweg.capture.attention import Call, Handler
 from thalweg.capture.observe import Pass, Tap, watch
-from thalweg.capture.prove import Place, prove_block
+from thalweg.capture.prove import Place, not_finite, prove_block
 from thalweg.capture.record import Block, Role
+from thalweg.capture.upper_wiring import UpperWiring, discover_upper
 from thalweg.errors import ModelError, ProofError
 
 Pooling = Literal["first", "last", "all"]
@@ -26,6 +27,7 @@ class Anatomy:
     roles: tuple[Role, ...]
     pooling: Pooling | None
     through_registry: bool
+    upper: UpperWiring | str  # what stands above attention, or why it was not looked for
 
     @property
     def taps(self) -> set[Tap]:
@@ -33,6 +35,14 @@ class Anatomy:
         for wiring in self.blocks:
             found |= {wiring.residual, wiring.total, wiring.parallel, wiring.output}
         return found - {None}
+
+
+@runtime_checkable
+class Witness(Protocol):
+    """A handler of attention calls that also chooses, knowing the model, which tensors are kept."""
+
+    def __call__(self, call: Call) -> tuple[Tensor, Tensor | None]: ...
+    def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]: ...
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,13 @@ class Lengths:
 
 def learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
     """Watch one short pass of `inputs` (a single example, a few tokens) and read the model's wiring."""
+    if any(parameter.is_inference() for parameter in model.parameters()):
+        raise ModelError("the model was built under torch.inference_mode(), so no gradient passes it: load it outside")
+    with torch.inference_mode(False), torch.enable_grad():
+        return _learn(model, {name: value.clone() for name, value in inputs.items()})
+
+
+def _learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
     leaves: list[Tensor] = []
 
     def attend(call: Call) -> tuple[Tensor, Tensor | None]:
@@ -53,8 +70,7 @@ def learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
         return output + leaves[-1], weights
 
     for through_registry in (True, False):
-        with torch.enable_grad():
-            trace = watch(model, _arguments(model, inputs), None, attend, through_registry)
+        trace = watch(model, _arguments(model, inputs), None, attend, through_registry)
         if trace.calls:
             break
     else:
@@ -62,11 +78,18 @@ def learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
             f"{type(model).__name__} ran without a single attention call that can be seen: either it "
             "has no attention (Mamba has none), or computes it in a way that is not known here"
         )
+    for seen in trace.seen:
+        if seen.tap.side == "out" and not seen.value.isfinite().all():
+            raise not_finite(seen.tap.module)
     with torch.no_grad():
         blocks = tuple(discover(model, trace))
     roles = _roles(model, blocks)
     _check_tokenwise(trace, blocks, roles, leaves)
-    return Anatomy(blocks, roles, _pooling(trace.result, leaves[-1]), through_registry)
+    upper: UpperWiring | str = "an encoder-decoder is not followed from its blocks to its logits"
+    if set(roles) == {"self"}:
+        with torch.no_grad():
+            upper = discover_upper(model, trace, blocks)
+    return Anatomy(blocks, roles, _pooling(trace.result, leaves[-1]), through_registry, upper)
 
 
 def run(
@@ -100,9 +123,10 @@ def run(
 def replay(model: nn.Module, inputs: Mapping[str, Tensor], anatomy: Anatomy, handle: Handler) -> Pass:
     """The same pass again with `handle` deciding what each attention call returns.
 
-    Gradients are recorded if the caller has them on, so that what depends on attention can be asked.
+    Gradients are recorded if the caller has them on, so that what depends on attention can be asked. A handler
+    that wants to see more than the blocks says so with a `Witness.taps`.
     """
-    taps = anatomy.taps
+    taps = handle.taps(model, anatomy) if isinstance(handle, Witness) else anatomy.taps
     return watch(model, _arguments(model, inputs), taps, handle, anatomy.through_registry)
 
 

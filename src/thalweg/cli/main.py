@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from inspect import cleandoc
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 import thalweg
 from thalweg.errors import InputError, ModelError, ThalwegError
@@ -23,6 +24,9 @@ app = typer.Typer(
 )
 
 Text = Annotated[str, typer.Argument(help="The text to explain.")]
+TextAndOptions = Annotated[
+    list[str], typer.Argument(metavar="TEXT", help="The text to explain, and options of the method, as in --layer 2.")
+]
 Model = Annotated[
     str | None,
     typer.Option("--model", "-m", help="A folder or a hub name; the model that ships if left out."),
@@ -32,23 +36,34 @@ Goal = Annotated[str | None, typer.Option(help='A position, a token, "prediction
 TargetText = Annotated[str | None, typer.Option(help="What an encoder-decoder's decoder reads.")]
 Words = Annotated[bool, typer.Option("--words", help="Merge tokens into words.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the result as JSON; - for the screen.")]
-EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
+_debug = False
+EXTRA = {"ignore_unknown_options": True}
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(thalweg.__version__)
+        raise typer.Exit
 
 
 @app.callback()
 def root(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=_print_version)
+    ] = False,
 ) -> None:
-    if version:
-        print(thalweg.__version__)
-        raise typer.Exit
+    _set_debug(debug)
+
+
+def _set_debug(wanted: bool) -> None:
+    global _debug
+    _debug = wanted
 
 
 @app.command(context_settings=EXTRA)
 def explain(
-    context: typer.Context,
-    text: Text,
+    text: TextAndOptions,
     method: Annotated[str, typer.Option(help="See `thalweg methods`.")] = "attention_rollout",
     model: Model = None,
     task: Task = None,
@@ -59,9 +74,9 @@ def explain(
     json: Json = None,
 ) -> None:
     """Say which tokens an output came from. A method's own parameters are options too, as in --layer 2."""
-    params = _parameters(context.args)
+    sentence, params = _parameters(text)
     subject = _load(model, task)
-    capture = subject.capture(text, target_text)
+    capture = subject.capture(sentence, target_text)
     result = thalweg.explain(subject, capture, method, _target(target), **params)
     result = result.words() if words else result
     if save is not None:
@@ -111,7 +126,7 @@ def methods(
 
     console = Console()
     if name is None:
-        table = Table("method", "what it says", "cost", "guarantee", "paper")
+        table = Table(Column("method", no_wrap=True), "what it says", "cost", "guarantee", "paper")
         for one in list_methods().values():
             table.add_row(one.name, one.summary, one.cost, one.guarantee, one.paper)
         console.print(table)
@@ -141,20 +156,26 @@ def _target(given: str | None) -> Any:
         return given
 
 
-def _parameters(arguments: list[str]) -> dict[str, str]:
-    """`--layer 2 --head=1` as a mapping; what is wrong with a value is for the method to say."""
+def _parameters(arguments: list[str]) -> tuple[str, dict[str, str]]:
+    """The text, and `--layer 2 --head=1` as a mapping; what is wrong with a value is for the method to say."""
+    texts: list[str] = []
     params: dict[str, str] = {}
     rest = iter(arguments)
     for argument in rest:
         if not argument.startswith("--"):
-            raise InputError(f"unexpected argument {argument!r}; a text with spaces needs quotes")
+            texts.append(argument)
+            continue
+        if argument == "--debug":
+            _set_debug(True)
+            continue
         name, equals, value = argument.removeprefix("--").partition("=")
-        if not equals:
-            value = next(rest, "")
-            if not value:
-                raise InputError(f"the option --{name} needs a value")
+        value = value if equals else next(rest, "")
+        if not value or (value.startswith("--") and not equals):
+            raise InputError(f"the option --{name} needs a value")
         params[name.replace("-", "_")] = value
-    return params
+    if len(texts) != 1:
+        raise InputError(f"{len(texts)} texts were given: {texts}; give one, in quotes if it has spaces")
+    return texts[0], params
 
 
 def _write_json(content: dict[str, Any], path: Path) -> None:
@@ -175,25 +196,22 @@ def _written(write: Callable[[], Any], path: Path) -> None:
 def main() -> None:
     """Run the command: exit code 2 for a user's mistake, 1 for a failure, a traceback with --debug."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    debug = "--debug" in sys.argv
     try:
         app()
     except ThalwegError as error:
-        if debug:
-            raise
-        Console(stderr=True).print(f"[red]error:[/red] {_escaped(error)}", highlight=False)
+        _complain("error:", str(error))
         sys.exit(2 if isinstance(error, InputError | ModelError) else 1)
-    except Exception as error:
-        if debug:
-            raise
-        Console(stderr=True).print(
-            f"[red]failed:[/red] {type(error).__name__}: {_escaped(error)} (--debug shows where)",
-            highlight=False,
-        )
+    except Exception as error:  # noqa: BLE001 - whatever it is, a command answers in one sentence
+        _complain("failed:", f"{type(error).__name__}: {error} (thalweg --debug … shows where)")
         sys.exit(1)
 
 
-def _escaped(error: BaseException) -> str:
+def _complain(kind: str, message: str) -> None:
+    """One readable sentence on stderr, or the traceback of the error that is being handled with --debug."""
     from rich.markup import escape
 
-    return escape(str(error))
+    from thalweg.views.terminal import printable
+
+    if _debug:
+        traceback.print_exc()
+    Console(stderr=True).print(f"[red]{kind}[/red] {escape(printable(message))}", highlight=False, soft_wrap=True)

@@ -6,6 +6,7 @@ otherwise get other numbers than when it is run alone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from thalweg.errors import InputError
 from thalweg.tokens import Tokens
 
 Tokenizer = Any  # which options a tokenizer takes by name depends on its class
+AXES = {"pixel_values": 4, "input_features": 3, "input_values": 2}
+NOT_FOR_THE_MODEL = {"offset_mapping", "special_tokens_mask", "overflow_to_sample_mapping", "length"}
 Given = str | tuple[str, str] | Sequence[Any] | Tensor | Mapping[str, Any]
 
 
@@ -42,6 +45,9 @@ def encode(
     if target_text is not None and not two:
         raise InputError("target_text is for encoder-decoder models; this model has no decoder")
     inputs, tokens, single = _read(tokenizer, given)
+    wanted = getattr(model, "main_input_name", "input_ids")
+    if wanted not in inputs:
+        raise InputError(f"the model reads {wanted}, but {', '.join(inputs)} was given")
     batch = len(next(iter(inputs.values())))
     sources = None
     if "input_ids" in inputs:
@@ -68,36 +74,55 @@ def _read(tokenizer: Tokenizer | None, given: Given) -> tuple[dict[str, Tensor],
     if isinstance(given, Mapping):
         return _from_mapping(given)
     if isinstance(given, Tensor):
-        if given.is_floating_point() or given.dim() not in (1, 2):
-            raise InputError(
-                f"a tensor of dtype {given.dtype} and shape {tuple(given.shape)} was given; token ids "
-                'are integers of shape [length] or [batch, length], and pixels go in as {"pixel_values": …}'
-            )
-        _check_not_empty(given.tolist())
-        return {"input_ids": given.reshape(-1, given.shape[-1])}, None, given.dim() == 1
-    if not isinstance(given, Sequence):
+        return {"input_ids": _as_ids("the tensor", given)}, None, given.dim() == 1
+    if not isinstance(given, Sequence) or isinstance(given, bytes | bytearray):
         raise InputError(
             f"a {type(given).__name__} was given; expected a text, a pair of texts, a list of texts, "
             "token ids, or a tokenizer's output"
         )
-    _check_not_empty(given)
+    if len(given) == 0:
+        raise InputError("nothing was given: the list of texts or token ids is empty")
     if all(isinstance(one, str) or _is_pair(one) for one in given):
         tensors, tokens = _from_texts(tokenizer, list(given))
         return tensors, tokens, False
-    if all(isinstance(one, int) for one in given):
-        return {"input_ids": torch.tensor([list(given)])}, None, True
-    if all(isinstance(one, Sequence) and one and all(isinstance(i, int) for i in one) for one in given):
-        return _stack([list(one) for one in given]), None, False
-    raise InputError("the list holds a mixture; expected only texts, only token ids, or only lists of token ids")
+    rows = [_ids_of(one) for one in given]
+    if all(isinstance(row, int) for row in rows):
+        return {"input_ids": torch.tensor([rows])}, None, True
+    if all(isinstance(row, list) and row for row in rows):
+        return _stack([row for row in rows if isinstance(row, list)]), None, False
+    kinds = " and ".join(sorted({type(one).__name__ for one in given}))
+    raise InputError(
+        f"a list with a mixture of {kinds}, or with an empty one, was given; expected only texts, only token ids, or "
+        "only lists of token ids"
+    )
+
+
+def _ids_of(one: Any) -> int | list[int] | None:
+    """A token id or a list of them, whatever integer type they have; None for anything else."""
+    try:
+        return index(one)
+    except TypeError:
+        pass
+    try:
+        return None if isinstance(one, str | bytes) else [index(i) for i in one]
+    except TypeError:
+        return None
+
+
+def _as_ids(name: str, given: Tensor) -> Tensor:
+    if given.numel() == 0:
+        raise InputError(f"nothing was given: {name} is empty, its shape is {tuple(given.shape)}")
+    integral = not (given.is_floating_point() or given.is_complex() or given.dtype == torch.bool)
+    if not integral or given.dim() not in (1, 2):
+        raise InputError(
+            f"{name} has dtype {given.dtype} and shape {tuple(given.shape)}; token ids are integers of shape [length] "
+            'or [batch, length], and pixels go in as {"pixel_values": …}'
+        )
+    return given.reshape(-1, given.shape[-1])
 
 
 def _is_pair(given: Any) -> bool:
     return isinstance(given, tuple) and len(given) == 2 and all(isinstance(t, str) for t in given)
-
-
-def _check_not_empty(given: Sequence[Any]) -> None:
-    if len(given) == 0:
-        raise InputError("nothing was given: the list of texts or token ids is empty")
 
 
 def _from_texts(tokenizer: Tokenizer | None, texts: list[Any]) -> tuple[dict[str, Tensor], list[Tokens]]:
@@ -108,6 +133,7 @@ def _from_texts(tokenizer: Tokenizer | None, texts: list[Any]) -> tuple[dict[str
         parts = (text,) if isinstance(text, str) else text
         if not all(part.strip() for part in parts):
             raise InputError(f"the text {text!r} is empty; there is nothing to explain")
+        _check_text(*parts)
         encoding = tokenizer(*parts, return_offsets_mapping=tokenizer.is_fast, return_special_tokens_mask=True)
         one = _from_encoding(tokenizer, encoding, parts)
         if all(one.special):
@@ -118,6 +144,14 @@ def _from_texts(tokenizer: Tokenizer | None, texts: list[Any]) -> tuple[dict[str
     if "token_type_ids" in rows[0]:
         batch["token_type_ids"] = _stack([row["token_type_ids"] for row in rows])["input_ids"]
     return batch, tokens
+
+
+def _check_text(*texts: str) -> None:
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"the text {text!r} is not valid Unicode: {error.reason}") from error
 
 
 def _from_encoding(tokenizer: Tokenizer, encoding: Any, texts: tuple[str, ...]) -> Tokens:
@@ -137,8 +171,13 @@ def _from_encoding(tokenizer: Tokenizer, encoding: Any, texts: tuple[str, ...]) 
     return Tokens(tuple(pieces), tuple(ids), special, tuple(spans), tuple(words), tuple(segments), texts)
 
 
+def _special_ids(tokenizer: Tokenizer | None) -> set[int]:
+    """Ids that stand for no text; an unknown word is still a word."""
+    return set(tokenizer.all_special_ids) - {tokenizer.unk_token_id} if tokenizer else set()
+
+
 def _from_ids(tokenizer: Tokenizer | None, ids: list[int]) -> Tokens:
-    special = set(tokenizer.all_special_ids) if tokenizer else set()
+    special = _special_ids(tokenizer)
     pieces = [str(p) for p in tokenizer.convert_ids_to_tokens(ids)] if tokenizer else map(str, ids)
     nothing = (None,) * len(ids)
     return Tokens(
@@ -152,28 +191,39 @@ def _from_ids(tokenizer: Tokenizer | None, ids: list[int]) -> Tokens:
     )
 
 
-def _from_mapping(
-    given: Mapping[str, Any],
-) -> tuple[dict[str, Tensor], list[Tokens] | None, bool]:
-    inputs = {}
-    single = False
-    for name, value in given.items():
-        tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
-        if name in ("input_ids", "attention_mask", "token_type_ids", "decoder_input_ids"):
-            single = single or tensor.dim() == 1
-            tensor = tensor.reshape(-1, tensor.shape[-1])
-        inputs[name] = tensor
-    if not inputs or not {"input_ids", "pixel_values", "input_features", "input_values"} & set(inputs):
+def _from_mapping(given: Mapping[str, Any]) -> tuple[dict[str, Tensor], list[Tokens] | None, bool]:
+    if not {"input_ids", "pixel_values", "input_features", "input_values"} & set(given):
         raise InputError(
-            f"a mapping with the keys {sorted(given)} was given; expected input_ids, pixel_values, "
+            f"a mapping with the keys {sorted(map(str, given))} was given; expected input_ids, pixel_values, "
             "input_features or input_values among them"
         )
-    for name, value in inputs.items():
-        if value.numel() == 0:
-            raise InputError(f"the input {name!r} is empty: its shape is {tuple(value.shape)}")
-        if value.is_floating_point() and not value.isfinite().all():
+    inputs: dict[str, Tensor] = {}
+    single = False
+    for name, value in given.items():
+        if name in NOT_FOR_THE_MODEL:
+            continue
+        try:
+            tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"the input {name!r} is no rectangular array of numbers: {error}") from error
+        if "mask" in name:
+            tensor = tensor.long()
+        if name.endswith("_ids") or "mask" in name:
+            single = single or tensor.dim() == 1
+            tensor = _as_ids(f"the input {name!r}", tensor)
+        least = AXES.get(name, 1)
+        if tensor.dim() < least or tensor.numel() == 0:
+            raise InputError(
+                f"the input {name!r} has shape {tuple(tensor.shape)}; expected {least} axes or more, the first for the "
+                "examples, and none empty"
+            )
+        if tensor.is_floating_point() and not tensor.isfinite().all():
             raise InputError(f"the input {name!r} has NaN or infinite values")
-    return inputs, None, single or len(next(iter(inputs.values()))) == 1
+        inputs[name] = tensor
+    sizes = {name: len(value) for name, value in inputs.items()}
+    if len(set(sizes.values())) > 1:
+        raise InputError(f"the inputs are batches of different sizes: {sizes}")
+    return inputs, None, single or set(sizes.values()) == {1}
 
 
 def _stack(rows: list[list[int]]) -> dict[str, Tensor]:
@@ -211,10 +261,12 @@ def _real_lengths(inputs: dict[str, Tensor], ids: str, mask: str) -> list[int]:
     return [inputs[ids].shape[1]] * len(inputs[ids])
 
 
-def _check_ids(model: PreTrainedModel, tokenizer: Tokenizer | None, rows: list[list[int]]) -> None:
+def _check_ids(
+    model: PreTrainedModel, tokenizer: Tokenizer | None, rows: list[list[int]], decoder: bool = False
+) -> None:
     vocabulary = getattr(model.get_input_embeddings(), "num_embeddings", None)
-    positions = position_limit(model)
-    special = set(tokenizer.all_special_ids) if tokenizer else set()
+    positions = position_limit(model, decoder)
+    special = _special_ids(tokenizer)
     for ids in rows:
         if positions is not None and len(ids) > positions:
             raise InputError(
@@ -231,13 +283,15 @@ def _check_ids(model: PreTrainedModel, tokenizer: Tokenizer | None, rows: list[l
             raise InputError("the input has only special tokens; there is nothing to explain")
 
 
-def position_limit(model: PreTrainedModel) -> int | None:
+def position_limit(model: PreTrainedModel, decoder: bool = False) -> int | None:
     """How many tokens the model has positions for; None where positions are relative without end."""
     limit = getattr(model.config, "max_position_embeddings", None)
+    if decoder:
+        limit = getattr(model.config, "max_target_positions", limit)  # Whisper's name for its text
     if not isinstance(limit, int) or limit <= 0:
         return None
     for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding) and module.padding_idx:
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding) and module.padding_idx is not None:
             return limit - module.padding_idx - 1  # RoBERTa counts from behind its padding id
     return limit
 
@@ -254,13 +308,16 @@ def _with_decoder(
         if target_text is not None:
             raise InputError("give target_text or decoder_input_ids, not both")
         rows = inputs["decoder_input_ids"].tolist()
-        _check_ids(model, None, rows)
+        _check_ids(model, None, rows, decoder=True)
         return inputs, [_from_ids(tokenizer, row) for row in rows]
     start = getattr(model.config, "decoder_start_token_id", None)
     start = model.generation_config.decoder_start_token_id if start is None else start
     if start is None:
         raise InputError("the model names no decoder_start_token_id: give decoder_input_ids")
     texts = [target_text] if isinstance(target_text, str) else target_text
+    if texts is not None and not (isinstance(texts, Sequence) and all(isinstance(text, str) for text in texts)):
+        kind = type(target_text).__name__
+        raise InputError(f"target_text was given {target_text!r}, a {kind}; expected a text, or one for each input")
     head = _from_ids(tokenizer, [start])
     if texts is None:
         tokens = [head] * batch
@@ -269,6 +326,7 @@ def _with_decoder(
     else:
         tokens = []
         for text in texts:
+            _check_text(text)
             encoding = tokenizer(
                 text_target=text,
                 add_special_tokens=False,
@@ -277,7 +335,9 @@ def _with_decoder(
             )
             body = _from_encoding(tokenizer, encoding, (text,))
             tokens.append(_joined(head, body, text))
-    packed = _stack([[i for i in one.ids if i is not None] for one in tokens])
+    rows = [[i for i in one.ids if i is not None] for one in tokens]
+    _check_ids(model, None, rows, decoder=True)
+    packed = _stack(rows)
     return {
         **inputs,
         "decoder_input_ids": packed["input_ids"],

@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 
 import torch
 import transformers
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -95,6 +96,9 @@ class Subject:
         encoded = encode(self.model, self.tokenizer, given, target_text)
         anatomy = self.anatomy(encoded)
         examples, result = run(self.model, encoded.inputs, anatomy, encoded.lengths)
+        logits = result.get("logits")
+        if logits is not None and not logits.isfinite().all():
+            raise ModelError("NaN or infinite logits, though attention is finite: check the model's last layers")
         captures = [
             self._capture(encoded, anatomy, number, tuple(blocks), result) for number, blocks in enumerate(examples)
         ]
@@ -186,12 +190,19 @@ def load(
     >>> tw.load().task
     'classification'
     """
+    if tokenizer is not None and not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise InputError(f"a {type(tokenizer).__name__} was given as the tokenizer; expected a transformers tokenizer")
+    if isinstance(dtype, str) and dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
+        raise InputError(f"dtype was given {dtype!r}; expected a torch dtype or its name, such as 'bfloat16'")
     if task is not None and task not in AUTO_CLASSES:
         raise InputError(f"unknown task {task!r}; expected one of {', '.join(AUTO_CLASSES)}")
     if isinstance(model, PreTrainedModel):
         if device is not None or dtype is not None or options:
             raise InputError("device, dtype and loading options go with a name or folder; this model is already built")
-        return Subject(model, tokenizer, task or _task_of(type(model).__name__), _name(model))
+        own = _task_of(type(model).__name__)
+        if task not in (None, own):
+            raise InputError(f"this {type(model).__name__} does {own!r}, not {task!r}: leave the task out")
+        return Subject(model, tokenizer, own, _name(model))
     if model is not None and not isinstance(model, str | Path):
         raise InputError(
             f"a {type(model).__name__} was given as the model; expected a transformers model, a folder or a hub name"
@@ -214,6 +225,7 @@ def _from_checkpoint(
     device: str | torch.device | None,
     options: dict[str, Any],
 ) -> Subject:
+    source = str(Path(source).expanduser()) if source.startswith("~") else source
     if _looks_like_path(source) and not Path(source).is_dir():
         raise ModelError(f"there is no folder {source!r}; give a model's folder or a hub name")
     hub = {key: options[key] for key in HUB_OPTIONS if key in options}
@@ -225,19 +237,22 @@ def _from_checkpoint(
         model, info = factory.from_pretrained(source, **{"use_safetensors": True, **options}, output_loading_info=True)
         if tokenizer is None and task not in ("image_classification",):
             tokenizer = _tokenizer(source, hub)
-    except (OSError, ValueError, KeyError) as error:
+        model = model.eval() if device is None else model.to(device).eval()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
         raise ModelError(
-            f"cannot load a model from {source!r}: {_first_line(error)} (a hub name needs the network or "
-            "the local cache; a folder needs config.json, safetensors weights and a tokenizer)"
+            f"cannot load a model from {source!r}: {_first_line(error)} (a hub name needs the network or the local "
+            "cache; a folder needs config.json, a tokenizer and safetensors weights, or use_safetensors=False)"
         ) from error
-    missing = sorted(info["missing_keys"])
-    if missing and task != "encoder":
+    if named and _task_of(named) != task and task != "encoder":
+        raise ModelError(f"the checkpoint {source!r} is a {named}, which does not do {task!r}: choose another task")
+    missing = sorted(key for key in info["missing_keys"] if "pooler" not in key or task != "encoder")
+    if missing:
         raise ModelError(
             f"the checkpoint {source!r} has no weights for {missing[0]!r}"
             + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
             + f": as {task!r} it would run with random numbers. Choose another task"
         )
-    return Subject(model.eval() if device is None else model.to(device).eval(), tokenizer, task, name)
+    return Subject(model, tokenizer, task, name)
 
 
 def _tokenizer(source: str, hub: dict[str, Any]) -> PreTrainedTokenizerBase | None:

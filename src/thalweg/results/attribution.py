@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,9 +52,11 @@ class Attribution:
         for name in ("scores", "per_layer"):
             array = getattr(self, name)
             if array is not None:
-                array = np.array(array)
+                array = np.array(array, order="C")  # safetensors writes the buffer as it lies
                 array.setflags(write=False)
                 object.__setattr__(self, name, array)
+        for name in ("params", "provenance"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     def words(self) -> "Attribution":
         """The same over whole words: sources are summed, targets averaged, so rows keep their sum."""
@@ -80,6 +83,8 @@ class Attribution:
 
     def top(self, count: int = 5, target: int = 0) -> list[tuple[str, float]]:
         """The sources that give most to a target (a row number), largest first."""
+        if not -len(self.targets) <= target < len(self.targets):
+            raise InputError(f"row {target} was asked for, there are {len(self.targets)} targets")
         row = self.scores[target]
         best = np.argsort(-np.abs(row), kind="stable")[:count]
         return [(self.sources.pieces[i], float(row[i])) for i in best]
@@ -92,16 +97,18 @@ class Attribution:
         columns = tuple(i for i, is_special in enumerate(self.sources.special) if special or not is_special)
         return replace(
             self,
-            scores=self.scores[np.ix_(rows, columns)],
+            scores=(scores := self.scores[np.ix_(rows, columns)]),
             per_layer=None if len(columns) < len(self.sources) else self.per_layer,
             targets=self.targets.select(rows),
             sources=self.sources.select(columns),
+            receipt=replace(self.receipt, row_sum_error=row_sum_error(scores)),
         )
 
     def renormalised(self) -> "Attribution":
         """Rows divided by the sum of their absolute values; a row of zeros stays as it is."""
         size = np.abs(self.scores).sum(1, keepdims=True)
-        return replace(self, scores=self.scores / np.where(size == 0, 1, size))
+        scores = self.scores / np.where(size == 0, 1, size)
+        return replace(self, scores=scores, receipt=replace(self.receipt, row_sum_error=row_sum_error(scores)))
 
     def to_pandas(self) -> "DataFrame":
         """One row per pair of target and source."""
@@ -139,6 +146,11 @@ class Attribution:
         from thalweg.results.storage import load
 
         return load(path)
+
+
+def row_sum_error(scores: ScoreArray) -> float:
+    """How far the rows are from summing to one."""
+    return float(np.abs(scores.sum(1) - 1).max(initial=0.0))
 
 
 def _merged(tokens: Tokens, groups: list[tuple[str, list[int]]]) -> Tokens:

@@ -3,7 +3,9 @@
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ def header(attribution: Attribution) -> dict[str, Any]:
         "prediction": attribution.prediction,
         "targets": asdict(attribution.targets),
         "sources": asdict(attribution.sources),
-        "receipt": {**vars(attribution.receipt), "figures": dict(attribution.receipt.figures)},
+        "receipt": {**vars(attribution.receipt), "figures": _finite(attribution.receipt.figures)},
         "provenance": dict(attribution.provenance),
     }
 
@@ -40,7 +42,10 @@ def save(attribution: Attribution, path: str | Path) -> None:
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".draft")
     os.close(handle)
     try:
-        save_file(arrays, draft, metadata={"thalweg": json.dumps(header(attribution))})
+        save_file(arrays, draft, metadata={"thalweg": json.dumps(header(attribution), allow_nan=False)})
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(draft, 0o666 & ~mask)  # a draft is private; the result is a file like any other
         os.replace(draft, path)
     except BaseException:
         Path(draft).unlink(missing_ok=True)
@@ -55,8 +60,20 @@ def load(path: str | Path) -> Attribution:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - a file is not iterable
     except (OSError, SafetensorError, json.JSONDecodeError) as error:
         raise InputError(f"{str(path)!r} is not an attribution that Thalweg saved: {error}") from error
-    if described.get("schema") != SCHEMA:
+    if not isinstance(described, dict) or described.get("schema") != SCHEMA:
+        described = described if isinstance(described, dict) else {}
         raise InputError(f"{str(path)!r} has the schema {described.get('schema')!r}; this version reads {SCHEMA}")
+    try:
+        attribution = _attribution(described, arrays)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{str(path)!r} lacks a part of an attribution: {error!r}") from error
+    expected = (len(attribution.targets), len(attribution.sources))
+    if attribution.scores.shape != expected:
+        raise InputError(f"{str(path)!r} holds scores of shape {attribution.scores.shape} for {expected} tokens")
+    return attribution
+
+
+def _attribution(described: dict[str, Any], arrays: dict[str, Any]) -> Attribution:
     receipt = described["receipt"]
     return Attribution(
         scores=arrays["scores"],
@@ -76,6 +93,11 @@ def load(path: str | Path) -> Attribution:
         ),
         provenance=described["provenance"],
     )
+
+
+def _finite(figures: Mapping[str, float]) -> dict[str, float | None]:
+    """JSON has no NaN and no infinity."""
+    return {name: value if isfinite(value) else None for name, value in figures.items()}
 
 
 def _tokens(columns: dict[str, list]) -> Tokens:

@@ -92,7 +92,7 @@ def _largest(attribution: Attribution, row: int, top: int) -> Table:
     largest = float(np.abs(attribution.scores[row]).max()) or 1.0
     for piece, score in attribution.top(top, row):
         bar = "█" * max(1, round(20 * abs(score) / largest)) if score else ""
-        table.add_row(printable(piece), f"{score:.3f}", Text(bar, "blue" if score >= 0 else "dark_orange"))
+        table.add_row(Text(printable(piece)), f"{score:.3f}", Text(bar, "blue" if score >= 0 else "dark_orange"))
     return table
 
 

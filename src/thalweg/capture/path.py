@@ -1,0 +1,241 @@
+"""A path from one hidden state to another, token by token: norms, affine maps, curves, gates, pooling.
+
+A *site* says where a step is found in the model; reading it gives a *step* with the module's numbers; a step at
+the point where it really stood is a *piece*, which is linear: step(point) = piece.linear(point) + bias, exactly.
+Norms keep the deviation they had there; a curve f is replaced by its slope from the origin, f(z)/z; a gate keeps
+the value it had. So what arrives is a sum over whatever the start is a sum of.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from thalweg.axes import Hidden
+from thalweg.capture.linear import read_affine
+from thalweg.capture.norm import Norm, NormSite
+
+Curve = Callable[[Tensor], Tensor]
+CURVES: dict[str, Curve] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "quick_gelu": lambda z: z * torch.sigmoid(1.702 * z),
+    "silu": F.silu,
+    "relu_squared": lambda z: F.relu(z).square(),
+    "tanh": torch.tanh,
+    "mish": F.mish,
+    "elu": F.elu,
+}
+GATES: dict[str, Curve] = {**CURVES, "sigmoid": torch.sigmoid}  # a gate need not pass through the origin
+SIZED: dict[str, Callable[[Tensor, float], Tensor]] = {
+    "times": lambda z, size: z * size,
+    "clip": lambda z, size: z.clamp(-size, size),
+    "soft_cap": lambda z, size: size * torch.tanh(z / size),
+}
+Rows = Literal["first", "last", "mean", "mean after first"]
+
+
+class Piece(Protocol):
+    """A step where it stood: what it makes of parts, of a slope on the way back, and what belongs to no part."""
+
+    @property
+    def bias(self) -> Float[Tensor, "*rows out"] | None: ...
+    def linear(self, parts: Float[Tensor, "token source in"]) -> Float[Tensor, "image source out"]: ...
+    def transposed(self, slope: Float[Tensor, "image out"]) -> Float[Tensor, "token in"]: ...
+
+
+@dataclass(frozen=True)
+class AffineSite:
+    module: str
+
+
+@dataclass(frozen=True)
+class ScaleSite:
+    module: str
+
+
+@dataclass(frozen=True)
+class ColumnsSite:
+    """Some columns of what a wider module returned, in some order: values out of queries, keys and values."""
+
+    columns: tuple[int, ...]
+    width: int
+
+
+@dataclass(frozen=True)
+class CurveSite:
+    name: str
+    size: float = 0.0
+
+    def curve(self) -> Curve:
+        return CURVES[self.name] if self.name in CURVES else partial(SIZED[self.name], size=self.size)
+
+
+@dataclass(frozen=True)
+class GateSite:
+    """Multiplication with f(gate), where the gate is itself reached from the start of the path."""
+
+    name: str
+    gate: "tuple[Site, ...]"
+
+
+@dataclass(frozen=True)
+class PoolSite:
+    """One vector out of the rows of all tokens: one of them, their mean, or several such side by side."""
+
+    rows: tuple[Rows, ...]
+
+
+Site = NormSite | AffineSite | ScaleSite | ColumnsSite | CurveSite | GateSite | PoolSite
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    weight: Float[Tensor, "in out"]  # as stored: half precision becomes float32 where it is used
+    bias: Float[Tensor, " out"] | None
+
+    def linear(self, parts: Tensor) -> Tensor:
+        return parts @ self.weight.to(parts.dtype)
+
+    def transposed(self, slope: Tensor) -> Tensor:
+        return slope @ self.weight.T.to(slope.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class NormAt:
+    norm: Norm
+    deviation: Float[Tensor, "token 1"]
+
+    @property
+    def bias(self) -> Tensor | None:
+        return None if self.norm.bias is None else self.norm.bias.to(self.deviation.dtype)
+
+    def linear(self, parts: Tensor) -> Tensor:
+        return self.norm.linear(parts) / self.deviation[:, None]
+
+    def transposed(self, slope: Tensor) -> Tensor:
+        back = slope if self.norm.weight is None else slope * self.norm.weight.to(slope.dtype)
+        if self.norm.centred:
+            back = back - back.mean(-1, keepdim=True)
+        return back / self.deviation
+
+
+@dataclass(frozen=True, eq=False)
+class Times:
+    factor: Float[Tensor, "token width"]
+    bias: None = None
+
+    def linear(self, parts: Tensor) -> Tensor:
+        return parts * self.factor[:, None]
+
+    def transposed(self, slope: Tensor) -> Tensor:
+        return slope * self.factor
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    columns: Int[Tensor, " out"]
+    width: int
+    bias: None = None
+
+    def linear(self, parts: Tensor) -> Tensor:
+        return parts[..., self.columns]
+
+    def transposed(self, slope: Tensor) -> Tensor:
+        return slope.new_zeros(len(slope), self.width).index_add(1, self.columns, slope)
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    weights: Float[Tensor, "part token"]
+    bias: None = None
+
+    def linear(self, parts: Tensor) -> Tensor:
+        pooled = torch.einsum("pt,tsd->spd", self.weights, parts)
+        return pooled.flatten(1)[None]  # [1 source part*width]
+
+    def transposed(self, slope: Tensor) -> Tensor:
+        return self.weights.T @ slope.reshape(len(self.weights), -1)
+
+
+Step = Callable[[Hidden, Hidden], Piece]  # from the point where it stands, and the start of the path
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Steps with the numbers that their modules have now, in the order in which they are taken."""
+
+    steps: tuple[Step, ...]
+
+    def at(self, start: Hidden) -> tuple[list[Piece], Hidden]:
+        """The pieces where they stood on the way from `start`, and what arrived."""
+        pieces, point = [], start
+        for step in self.steps:
+            piece = step(point, start)
+            pieces.append(piece)
+            point = piece.linear(point[:, None])[:, 0]
+            if piece.bias is not None:
+                point = point + piece.bias.to(point.dtype)
+        return pieces, point
+
+
+def read_path(model: nn.Module, sites: Sequence[Site], dtype: torch.dtype, device: torch.device) -> Path:
+    """The path with the model's present numbers; `dtype` is the one that the model works in."""
+    return Path(tuple(_read(model, site, dtype, device) for site in sites))
+
+
+def _read(model: nn.Module, site: Site, dtype: torch.dtype, device: torch.device) -> Step:
+    if isinstance(site, NormSite):
+        norm = site.read(model)
+        return lambda point, _: NormAt(norm, norm.deviation(point))
+    if isinstance(site, AffineSite):
+        affine = as_affine(model.get_submodule(site.module), dtype, device)
+        return lambda *_: affine
+    if isinstance(site, ScaleSite):
+        module = model.get_submodule(site.module)
+        return lambda point, _: Times(_scale(module, point, dtype).expand_as(point))
+    if isinstance(site, ColumnsSite):
+        columns = Columns(torch.tensor(site.columns, device=device), site.width)
+        return lambda *_: columns
+    if isinstance(site, CurveSite):
+        return lambda point, _: Times(origin_slope(site.curve(), point))
+    if isinstance(site, GateSite):
+        gate = read_path(model, site.gate, dtype, device)
+        return lambda _, begin: Times(GATES[site.name](gate.at(begin)[1]))
+    return lambda point, _: Pool(torch.stack([pooling_weights(rows, point) for rows in site.rows]))
+
+
+def as_affine(module: nn.Module, dtype: torch.dtype, device: torch.device) -> Affine:
+    """A module with a matrix, whatever its class."""
+    weight = getattr(module, "weight", None)
+    assert isinstance(weight, Tensor)
+    return Affine(*read_affine(module, getattr(module, "in_features", weight.shape[-1]), dtype, device))
+
+
+def origin_slope(curve: Curve, point: Hidden) -> Hidden:
+    """f(z)/z, the slope of the line from the origin through the curve; at zero that of a point beside it."""
+    beside = torch.where(point.abs() < 1e-12, 1e-12, point)
+    return curve(beside) / beside
+
+
+def pooling_weights(rows: Rows, point: Hidden) -> Float[Tensor, " token"]:
+    weights = torch.zeros_like(point[:, 0])
+    if rows == "first":
+        weights[0] = 1
+    elif rows == "last":
+        weights[-1] = 1
+    else:
+        kept = weights[rows == "mean after first" :]
+        kept += 1 / len(kept)
+    return weights
+
+
+@torch.no_grad()
+def _scale(module: nn.Module, point: Hidden, dtype: torch.dtype) -> Tensor:
+    return module(torch.ones_like(point[:1], dtype=dtype)).to(point.dtype)
