@@ -77,7 +77,7 @@ T5: dict[str, Any] = {
     "relative_attention_num_buckets": 8,
     "relative_attention_max_distance": 16,
 }
-MULTIPLIERS = {
+MULTIPLIERS: dict[str, Any] = {
     "embedding_multiplier": 3.0,
     "residual_multiplier": 0.4,
     "attention_multiplier": 0.3,

@@ -16,8 +16,10 @@ _LAZY = {
     "Capture": "thalweg.capture.record",
     "explain": "thalweg.explaining",
     "compare": "thalweg.explaining",
+    "mixing": "thalweg.explaining",
     "Attribution": "thalweg.results.attribution",
     "Comparison": "thalweg.results.comparison",
+    "Mixing": "thalweg.results.mixing",
     "Receipt": "thalweg.results.attribution",
     "list_methods": "thalweg.registry",
     "ThalwegError": "thalweg.errors",
@@ -25,16 +27,21 @@ _LAZY = {
     "ModelError": "thalweg.errors",
     "ProofError": "thalweg.errors",
 }
-__all__ = [*_LAZY, "__version__"]
+
+__all__ = [
+    "load", "Subject", "Capture", "explain", "compare", "mixing", "Attribution", "Comparison", "Mixing", "Receipt",
+    "list_methods", "ThalwegError", "InputError", "ModelError", "ProofError", "__version__",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from thalweg.capture.record import Capture
     from thalweg.errors import InputError, ModelError, ProofError, ThalwegError
-    from thalweg.explaining import compare, explain
+    from thalweg.explaining import compare, explain, mixing
     from thalweg.models.load import Subject, load
     from thalweg.registry import list_methods
     from thalweg.results.attribution import Attribution, Receipt
     from thalweg.results.comparison import Comparison
+    from thalweg.results.mixing import Mixing
 
 
 def __getattr__(name: str) -> Any:

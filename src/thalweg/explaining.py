@@ -16,6 +16,7 @@ from thalweg.models.load import Subject
 from thalweg.registry import Maps, Target, find_method, make_params, params_as_dict
 from thalweg.results.attribution import Attribution, Receipt, row_sum_error
 from thalweg.results.comparison import Comparison
+from thalweg.results.mixing import Mixing, own_share
 from thalweg.tokens import Tokens
 
 Asked = int | str | Sequence[int] | Literal["prediction", "all"] | None
@@ -80,6 +81,31 @@ def compare(
         raise InputError(f"compare takes a list of two or more different methods; {methods!r} was given")
     capture = _one(subject, text)
     return Comparison(tuple(explain(subject, capture, name, target) for name in methods))
+
+
+def mixing(
+    subject: Subject,
+    text: Given | Capture,
+    methods: Sequence[str] = ("attention_rollout", "norm_based", "alti"),
+) -> Mixing:
+    """How much of itself a token keeps in each layer, by the maps of several methods.
+
+    >>> import thalweg as tw
+    >>> report = tw.mixing(tw.load(), "a witty movie.", methods=["alti"])
+    >>> report.mean()["alti"].shape
+    (4,)
+    """
+    capture = _one(subject, text)
+    own = {}
+    for name in methods:
+        found = explain(subject, capture, name, "all")
+        if found.per_layer is None or len(found.per_layer) != len(capture.blocks):
+            raise InputError(f"{name} has no map for every layer; choose methods that have")
+        own[name] = own_share(found)
+        for shares, block in zip(own[name], capture.blocks, strict=True):
+            shares[: block.queries.start] = np.nan  # tokens that the block does not touch
+            shares[block.queries.stop :] = np.nan
+    return Mixing(own, tuple(block.name for block in capture.blocks), dict(capture.provenance))
 
 
 def _one(subject: Subject, text: Given | Capture) -> Capture:

@@ -167,7 +167,7 @@ def test_eager_and_sdpa_when_captured_then_agree(family: Family) -> None:
 
 @each
 def test_bfloat16_model_when_captured_then_proved_within_its_own_tolerance(family: Family) -> None:
-    model = family.build().to(torch.bfloat16)
+    model = family.build().bfloat16()
     inputs = family.inputs(1, 12)
     capture = tw.load(model).capture(inputs)
     assert isinstance(capture, Capture)

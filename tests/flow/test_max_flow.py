@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from thalweg.aggregate.max_flow import flow_of_pair, max_flow
+from thalweg.errors import InputError
 
 CLOSE = 1e-9
 
@@ -278,6 +279,59 @@ def test_two_fans_when_thinned_and_joined_then_feasible_and_worth_their_common_p
         assert common.sum() <= exact[i, j] + 1e-12
 
 
+def cube_limits(layers):
+    """What each node can pass on to each sink, and what can arrive there from each source, by level."""
+
+    def min_sum(a, b):
+        return np.minimum(a[:, :, None], b[None]).sum(1)
+
+    below, above = [layers[0]], [layers[-1]]
+    for layer in layers[1:-1]:
+        below.append(min_sum(layer, below[-1]))
+    for layer in layers[-2:0:-1]:
+        above.append(min_sum(above[-1], layer))
+    return np.stack(below).transpose(0, 2, 1).copy(), np.stack(above[::-1])
+
+
+def edges_of_search(layers, i, j, goal, max_phases, limits, reach):
+    """The flow that the search of one pair leaves, by edge, and what `route` says of it."""
+    from thalweg.aggregate.max_flow_kernel import route
+
+    depth, n, _ = layers.shape
+    nodes = depth * n
+    flow, sent, got = np.zeros(layers.size), np.zeros(n), np.zeros(n)
+    said = route(
+        layers.reshape(-1), n, 1, depth - 1, layers[-1, i].copy(), layers[0, :, j].copy(), goal, max_phases,
+        limits[:, j], reach[:, i], flow, sent, got, np.empty(flow.size, np.int64), np.empty(nodes),
+        np.empty(nodes, bool), np.empty(nodes, np.int64), np.empty(nodes, np.int64),
+        np.empty(nodes + 1, np.int64), np.empty(nodes, np.int64), np.empty(nodes + 1, np.int64),
+    )  # fmt: skip
+    edges = flow.reshape(layers.shape)
+    edges[-1, i] = sent
+    edges[0, :, j] = got
+    return edges, said
+
+
+@pytest.mark.parametrize("max_phases", [1, 100], ids=["constructed flow", "augmenting paths"])
+@pytest.mark.parametrize("name", ["softmax", "sharp", "sparse", "causal", "leaky bottlenecks"])
+def test_search_of_a_pair_when_stopped_after_some_phases_then_its_flow_is_feasible(name, max_phases):
+    layers = GRAPHS[name]
+    limits, reach = cube_limits(layers)
+    exact = max_flow(layers).value
+    bound = recursion_bound(layers)
+    for i, j in np.argwhere(bound > 0):
+        edges, (value, *_) = edges_of_search(layers, i, j, bound[i, j], max_phases, limits, reach)
+        assert np.all(edges >= -1e-12)
+        assert np.all(edges <= layers + 1e-12)
+        for upper, lower in zip(edges[1:], edges[:-1], strict=True):
+            np.testing.assert_allclose(upper.sum(0), lower.sum(1), atol=1e-12)
+        assert edges[-1].sum() == pytest.approx(value, abs=1e-12)
+        assert edges[0].sum() == pytest.approx(value, abs=1e-12)
+        assert value <= exact[i, j] + 1e-12
+        if max_phases > 1:
+            assert value == pytest.approx(exact[i, j], rel=CLOSE)
+
+
 def test_two_bottlenecks_when_seen_by_hand_then_two_where_the_recursion_says_three():
     assert max_flow(two_bottlenecks()).value[0, 0] == 2.0
     assert recursion_bound(two_bottlenecks())[0, 0] == 3.0
@@ -309,7 +363,7 @@ def test_max_flow_when_a_path_has_no_limit_then_infinite():
     flow = max_flow(layers)
     np.testing.assert_array_equal(flow.value, [[np.inf, 0.5], [0.25, 0.25]])
     assert flow.gap == 0
-    with pytest.raises(ValueError, match="unbounded"):
+    with pytest.raises(InputError, match="unbounded"):
         flow_of_pair(layers, 0, 0)
 
 
@@ -447,12 +501,12 @@ def test_progress_when_given_then_grows_to_the_number_of_pairs():
 )
 def test_max_flow_when_input_is_wrong_then_says_what_was_expected(layers, options, message):
     bare = inspect.unwrap(max_flow)  # as users run it: without the shape checks of the test run
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         bare(layers, **options)
 
 
 def test_flow_of_pair_when_source_is_out_of_range_then_says_so():
-    with pytest.raises(ValueError, match="level 0 has 2 nodes"):
+    with pytest.raises(InputError, match="level 0 has 2 nodes"):
         flow_of_pair([np.eye(2)], 0, 5)
 
 

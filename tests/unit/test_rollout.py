@@ -17,14 +17,14 @@ from thalweg.aggregate.rows import normalised, relative_to
 SENTENCE = "a gorgeous, witty, seductive movie."
 
 
-def stochastic(draw: st.DrawFn, layers: int, tokens: int) -> list[torch.Tensor]:
-    raw = draw(arrays(np.float64, (layers, tokens, tokens), elements=st.floats(0.01, 1)))
+def stochastic(data: st.DataObject, layers: int, tokens: int) -> list[torch.Tensor]:
+    raw = data.draw(arrays(np.float64, (layers, tokens, tokens), elements=st.floats(0.01, 1)))
     return list(torch.from_numpy(raw / raw.sum(-1, keepdims=True)))
 
 
 @given(st.data())
 def test_rollout_when_layers_are_distributions_then_so_are_its_rows(data: st.DataObject) -> None:
-    steps = stochastic(data.draw, 3, 4)
+    steps = stochastic(data, 3, 4)
     rolled = rollout(steps, range(4))
     torch.testing.assert_close(rolled.sum(-1), torch.ones(4, dtype=torch.float64))
     torch.testing.assert_close(rolled, steps[2] @ rollout(steps[:2], range(4)))

@@ -82,8 +82,8 @@ def max_flow(
     array([[0.75, 1.  ],
            [0.5 , 1.  ]])
 
-    Not for graphs whose edges skip a level, and not meant for causal maps far beyond 256 tokens:
-    there most minimum cuts are not at the ends, and each such pair is searched on its own.
+    Not for graphs whose edges skip a level. Causal maps are the slow case: hardly any of their pairs share
+    a flow, so nearly each one that is not zero is searched on its own.
     """
     if solver not in SOLVERS:
         raise InputError(f"solver {solver!r} is not known; choose one of {sorted(SOLVERS)}")
@@ -213,8 +213,9 @@ def _layered(layers: list[np.ndarray], rows: np.ndarray, progress: Progress) -> 
     flow is a sum of paths and stays feasible when paths are thinned, so the two join to a flow of
     value Σ_k min(arrives_i(k), departs_j(k)): 2 n flows of half depth serve n² pairs.
 
-    The rest. Dinic's algorithm pair by pair, which stops as soon as its flow meets the bound. If
-    it ends before, the nodes it can still reach are a minimum cut, whose capacity is the bound.
+    The rest. Dinic's algorithm pair by pair, which stops as soon as its flow meets the bound. No node is
+    sent more than U says it can pass on, which spares dead ends and loses nothing. If the search ends
+    before, the nodes it can still reach are a minimum cut, whose capacity is the bound.
     """
     from thalweg.aggregate.max_flow_kernel import Crew
 
@@ -225,7 +226,8 @@ def _layered(layers: list[np.ndarray], rows: np.ndarray, progress: Progress) -> 
         stages["closed form"] = total
         return Flow(layers[0][rows], layers[0][rows], stages)
 
-    # Upside down: flow gathers in few columns at the bottom, and a search that starts there errs less.
+    # Upside down, so that the search starts at the bottom token: on most real maps it errs less that way.
+    # Supplies are the columns of the lowest layer, demands the rows of the highest.
     cube = _cube([layer.T for layer in reversed(layers)])
     n = cube.shape[1]
     supplies, demands = cube[-1, :sources], cube[0].T[rows]

@@ -66,50 +66,14 @@ def prepare(n, low, high, demand, limits, reach, limit, useful):
 
 
 @compiled
-def pour(
-    capacity, n, v, below, left, eps, flow, got, touched, count, limit, current, next_alive,
-):  # fmt: skip
-    """Push up to `left` from v straight into the demands; the rest that found no room, and touched edges."""
-    row = (v - n) * n
-    node = v - below - n
-    c = current[v]
-    while True:
-        w = alive(next_alive, below + (c if c < n else c - n))
-        m = w - below
-        if c < n and m >= n:
-            c = n
-            continue
-        if c >= n and m >= node:
-            c = 2 * n
-            break
-        c = m if c < n else m + n
-        amount = min(capacity[row + m] - flow[row + m], limit[w], left)
-        if amount > eps:
-            if flow[row + m] == 0.0 and count < touched.size:
-                touched[count] = row + m
-                count += 1
-            flow[row + m] += amount
-            got[m] += amount
-            left -= amount
-            limit[w] -= amount
-            if limit[w] <= eps:
-                next_alive[w] = w + 1
-            if left <= eps:
-                break
-        c += 1
-    current[v] = c
-    return left, count
-
-
-@compiled
 def descend(
     capacity, n, low, high, supply, goal, useful,
     flow, sent, got, touched, limit, current, next_alive,
 ):  # fmt: skip
     """A blocking flow that only goes down, depth first, straight on before sideways: phase 1 of Dinic.
 
-    Returns its value and the number of touched edges. A child is always one level lower, so the state of
-    the search is one entry per level.
+    Returns its value and the number of touched edges. Every child on the stack is one level lower, so the
+    state of the search is one entry per level, and the lowest layer is a plain loop.
     """
     eps = 1e-15 * goal
     total = 0.0
@@ -138,14 +102,9 @@ def descend(
             row = (v - n) * n
             left = rest[level]
             c = current[v]  # n and more: round the corner, from node 0 up to this one
-            child = -1
+            m = node
             room = 0.0
-            if level == low + 1:  # only if the supply is there
-                left, count = pour(
-                    capacity, n, v, below, left, eps, flow, got, touched, count, limit, current, next_alive,
-                )  # fmt: skip
-                c = current[v]
-            while left > eps and c < 2 * n:
+            while left > eps:
                 w = alive(next_alive, below + (c if c < n else c - n))
                 m = w - below
                 if c < n and m >= n:
@@ -155,34 +114,29 @@ def descend(
                     c = 2 * n
                     break
                 c = m if c < n else m + n
-                room = min(capacity[row + m] - flow[row + m], limit[w], left)
+                room = min(capacity[row + m] - flow[row + m], limit[w])
                 if room > eps:
-                    if level > low + 2:
-                        child = m
+                    if level > low + 1:
                         break
-                    short, count = pour(
-                        capacity, n, w, below - n, room, eps, flow, got, touched, count, limit, current,
-                        next_alive,
-                    )  # fmt: skip
-                    amount = room - short
+                    amount = min(room, left)
+                    if flow[row + m] == 0.0 and count < touched.size:
+                        touched[count] = row + m
+                        count += 1
+                    flow[row + m] += amount
+                    got[m] += amount
                     left -= amount
                     limit[w] -= amount
-                    if current[w] >= 2 * n or limit[w] <= eps:
+                    if limit[w] <= eps:
                         next_alive[w] = w + 1
-                    if amount > 0.0:
-                        if flow[row + m] == 0.0 and count < touched.size:
-                            touched[count] = row + m
-                            count += 1
-                        flow[row + m] += amount
                     if left <= eps:
                         break
                 c += 1
             current[v] = c
             rest[level] = left
-            if child >= 0:
+            if c < 2 * n and left > eps:
                 level -= 1
-                nodes[level] = child
-                want[level] = rest[level] = room
+                nodes[level] = m
+                want[level] = rest[level] = min(room, left)
                 continue
             amount = want[level] - left
             limit[v] -= amount

@@ -38,7 +38,7 @@ SIZED: dict[str, Callable[[Tensor, float], Tensor]] = {
     "clip": lambda z, size: z.clamp(-size, size),
     "soft_cap": lambda z, size: size * torch.tanh(z / size),
 }
-Rows = Literal["first", "last", "mean", "mean after first"]
+Rows = Literal["first", "last"] | int  # a number: the mean of all rows from there on
 
 
 class Piece(Protocol):
@@ -56,7 +56,16 @@ class AffineSite:
 
 
 @dataclass(frozen=True)
+class BiasSite:
+    """A parameter that is added without a module of its own."""
+
+    parameter: str
+
+
+@dataclass(frozen=True)
 class ScaleSite:
+    """A module that multiplies each channel with a number of its own."""
+
     module: str
 
 
@@ -92,7 +101,7 @@ class PoolSite:
     rows: tuple[Rows, ...]
 
 
-Site = NormSite | AffineSite | ScaleSite | ColumnsSite | CurveSite | GateSite | PoolSite
+Site = NormSite | AffineSite | BiasSite | ScaleSite | ColumnsSite | CurveSite | GateSite | PoolSite
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +114,17 @@ class Affine:
 
     def transposed(self, slope: Tensor) -> Tensor:
         return slope @ self.weight.T.to(slope.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Shift:
+    bias: Float[Tensor, " out"]
+
+    def linear(self, parts: Tensor) -> Tensor:
+        return parts
+
+    def transposed(self, slope: Tensor) -> Tensor:
+        return slope
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,6 +217,9 @@ def _read(model: nn.Module, site: Site, dtype: torch.dtype, device: torch.device
     if isinstance(site, AffineSite):
         affine = as_affine(model.get_submodule(site.module), dtype, device)
         return lambda *_: affine
+    if isinstance(site, BiasSite):
+        shift = Shift(model.get_parameter(site.parameter).detach())
+        return lambda *_: shift
     if isinstance(site, ScaleSite):
         module = model.get_submodule(site.module)
         return lambda point, _: Times(_scale(module, point, dtype).expand_as(point))
@@ -226,13 +249,10 @@ def origin_slope(curve: Curve, point: Hidden) -> Hidden:
 
 def pooling_weights(rows: Rows, point: Hidden) -> Float[Tensor, " token"]:
     weights = torch.zeros_like(point[:, 0])
-    if rows == "first":
-        weights[0] = 1
-    elif rows == "last":
-        weights[-1] = 1
+    if isinstance(rows, int):
+        weights[rows:] = 1 / max(1, len(point) - rows)
     else:
-        kept = weights[rows == "mean after first" :]
-        kept += 1 / len(kept)
+        weights[0 if rows == "first" else -1] = 1
     return weights
 
 

@@ -9,7 +9,6 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from thalweg.axes import HeadMaps, Hidden
-from thalweg.capture.attention import Handler
 from thalweg.capture.norm import Norm
 from thalweg.capture.observe import Pass
 from thalweg.errors import InputError
@@ -167,11 +166,15 @@ class Capture:
     logits: Tensor | None
     readout: tuple[int, ...]  # positions that the prediction is read from
     provenance: dict[str, str]
-    replay: Callable[[Handler], Pass] = field(repr=False)  # the same pass again, attention handled
+    replay: Callable[..., Pass] = field(repr=False)  # the same pass again, attention handled; `copies` of it at once
 
     @property
     def width(self) -> int:
         return self.blocks[0].input.shape[-1]
+
+    def upto(self, layer: int) -> tuple[Block, ...]:
+        """The blocks from the lowest to this one."""
+        return self.blocks[: self.blocks.index(self.block(layer)) + 1]
 
     def block(self, layer: int) -> Block:
         """A block by its number; negative numbers count from the top."""

@@ -20,6 +20,7 @@ from thalweg.capture.path import (
     GATES,
     SIZED,
     AffineSite,
+    BiasSite,
     ColumnsSite,
     CurveSite,
     GateSite,
@@ -27,13 +28,12 @@ from thalweg.capture.path import (
     Rows,
     ScaleSite,
     Site,
-    pooling_weights,
     as_affine,
+    pooling_weights,
 )
 from thalweg.numerics import relative_error
 
 LONGEST = 12  # steps of a path
-POOLINGS: tuple[Rows, ...] = ("first", "last", "mean", "mean after first")
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,11 @@ def discover_upper(model: nn.Module, trace: Pass, wirings: Sequence[Wiring]) -> 
 
 
 def _readout(
-    modules: dict[str, nn.Module], states: list[State], named: dict[Tap, State], top: SecondHalf | str | None, trace: Pass
+    modules: dict[str, nn.Module],
+    states: list[State],
+    named: dict[Tap, State],
+    top: SecondHalf | str | None,
+    trace: Pass,
 ) -> tuple[Site, ...] | str:
     logits = named.get(Tap("", "out", "logits", 0))
     if logits is None:
@@ -110,9 +114,7 @@ class Paths:
     eps: float
     states: Sequence[State]
 
-    def second_half(
-        self, wiring: Wiring, named: dict[Tap, State], following: State | None
-    ) -> SecondHalf | str:
+    def second_half(self, wiring: Wiring, named: dict[Tap, State], following: State | None) -> SecondHalf | str:
         """What joins after an attention block, such that the next block starts from the result."""
         missing = (
             f"after the attention block {wiring.attention!r} no module's output joins its result so that the next "
@@ -134,9 +136,7 @@ class Paths:
             f"{branch.tap.module!r} is not a linear map, a known activation (perhaps times a second linear map) and a "
             "linear map"
         )
-        return SecondHalf(
-            branch.tap, multiplier, total.tap, norm, output.tap, unknown if inside is None else inside
-        )
+        return SecondHalf(branch.tap, multiplier, total.tap, norm, output.tap, unknown if inside is None else inside)
 
     def _joined(
         self, base: State, post_norm: bool, following: State | None
@@ -197,10 +197,15 @@ class Paths:
                     yield given, norm
                 elif self._is_affine(given, result):
                     yield given, AffineSite(given.tap.module)
-                elif given.shape == result.shape and self._search.is_scale(given.rows, result.rows):
+                elif (
+                    len(given.rows) > 1
+                    and given.shape == result.shape
+                    and self._search.is_scale(given.rows, result.rows)
+                ):
                     yield given, ScaleSite(given.tap.module)
         made = [s for s in self.states if self._is_product(s) and s.time < end.time]
         yield from self._columns(end, made)
+        yield from self._bias(end, made)
         yield from self._curve(end, made)
         yield from self._gate(end, start, made)
         yield from self._pool(end)
@@ -211,6 +216,13 @@ class Paths:
                 columns = _columns_of(wide.rows, end.rows)
                 if columns is not None:
                     yield wide, ColumnsSite(columns, wide.rows.shape[1])
+
+    def _bias(self, end: State, made: Sequence[State]) -> Iterator[tuple[State, Site]]:
+        for state in distinct(made, end) if len(end.rows) > 1 else ():
+            for name, parameter in self.modules[""].named_parameters():
+                if parameter.shape == end.rows.shape[1:]:
+                    if relative_error(state.rows + parameter.double(), end.rows) < self._allowed:
+                        yield state, BiasSite(name)
 
     def _curve(self, end: State, made: Sequence[State]) -> Iterator[tuple[State, Site]]:
         """The function of one number that comes nearest, if it comes near enough."""
@@ -249,7 +261,7 @@ class Paths:
         if path is None:
             return
         site = GateSite(name, path if columns is None else (*path, columns))
-        yield (other if half is None else as_state(other.tap, other.time, rows)), site
+        yield (other if half is None else as_state(other.tap, end.time, rows)), site
 
     def _pool(self, end: State) -> Iterator[tuple[State, Site]]:
         if len(end.rows) != 1:
@@ -261,10 +273,10 @@ class Paths:
                 continue
             rows = [self._rows_of(state, part) for part in end.rows[0].split(size)]
             if None not in rows:
-                yield state, PoolSite(tuple(name for name in rows if name))
+                yield state, PoolSite(tuple(name for name in rows if name is not None))
 
     def _rows_of(self, state: State, part: Tensor) -> Rows | None:
-        for name in POOLINGS:
+        for name in ("first", "last", *range(len(state.rows) - 1)):
             if relative_error((pooling_weights(name, state.rows) @ state.rows)[None], part[None]) < self._allowed:
                 return name
         return None

@@ -104,7 +104,7 @@ def compare(
 ) -> None:
     """Explain one text by several methods, side by side, with how far they agree."""
     subject = _load(model, task)
-    names = [name.strip() for name in methods.split(",") if name.strip()]
+    names = _names(methods)
     capture = subject.capture(text, target_text)
     result = thalweg.compare(subject, capture, names, _target(target))
     if words:
@@ -115,6 +115,26 @@ def compare(
         from thalweg.views.terminal import render_comparison
 
         Console().print(render_comparison(result))
+
+
+@app.command()
+def mix(
+    text: Text,
+    methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = "attention_rollout,norm_based,alti",
+    model: Model = None,
+    task: Task = None,
+    target_text: TargetText = None,
+    json: Json = None,
+) -> None:
+    """Show how much of itself a token keeps in each layer, by the maps of several methods."""
+    subject = _load(model, task)
+    result = thalweg.mixing(subject, subject.capture(text, target_text), _names(methods))
+    if json is not None:
+        _write_json(result.to_dict(), json)
+    else:
+        from thalweg.views.terminal import render_mixing
+
+        Console().print(render_mixing(result))
 
 
 @app.command()
@@ -145,6 +165,10 @@ def _load(model: str | None, task: str | None) -> "thalweg.Subject":
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     return thalweg.load(model, task=task)  # pyright: ignore[reportArgumentType]
+
+
+def _names(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def _target(given: str | None) -> Any:

@@ -8,7 +8,7 @@ import torch
 from thalweg.axes import Step, TokenMap
 from thalweg.capture.record import Block, Capture
 from thalweg.decompose.contributions import shares
-from thalweg.decompose.parts import Parts, decompose
+from thalweg.decompose.parts import Include, Parts, decompose
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,26 +28,26 @@ class ContributionGraph:
 
 
 def contribution_graph(
-    capture: Capture, blocks: tuple[Block, ...], measure: Callable[[Parts], TokenMap]
+    capture: Capture, blocks: tuple[Block, ...], measure: Callable[[Parts], TokenMap], include: Include = "block"
 ) -> ContributionGraph:
     """Measure the parts of each block, one block at a time, and lay the shares out over all tokens."""
     steps, errors, empty = [], [], 0
     for block in blocks:
-        parts = decompose(block)
-        step, none = step_of(capture, parts, measure(parts))
+        parts = decompose(block, include)
+        step, none = step_of(capture, block, measure(parts))
         steps.append(step)
         errors.append(parts.error)
         empty += none
     return ContributionGraph(steps, tuple(errors), empty)
 
 
-def step_of(capture: Capture, parts: Parts, contributions: TokenMap) -> tuple[Step, int]:
+def step_of(capture: Capture, block: Block, contributions: TokenMap) -> tuple[Step, int]:
     """A block's contributions as a map of all tokens, and how many of its rows had none.
 
     A row in which nothing contributes stays with its own token. A last column beyond the keys is what the
     residual brings to its own row.
     """
-    block, keys = parts.block, parts.vectors.shape[1]
+    keys = block.keys.stop - block.keys.start
     rows = torch.arange(len(contributions), device=contributions.device)
     own = rows if contributions.shape[1] == keys else torch.full_like(rows, keys)
     shared, empty = shares(contributions, own)

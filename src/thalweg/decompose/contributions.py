@@ -6,28 +6,38 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from thalweg.axes import TokenMap
+from thalweg.axes import HeadMaps, TokenMap
 from thalweg.decompose.parts import Parts
 
 Measure = Literal["l1", "l2"]
 ORDER = {"l1": 1, "l2": 2}
 
 
-def proximity(parts: Parts, measure: Measure, head: int | None = None) -> TokenMap:
+def proximity(parts: Parts, measure: Measure) -> TokenMap:
     """max(0, ‖y_i‖ − ‖y_i − T_i(x_j)‖): how near a part comes to the whole, not yet normalised.
 
-    Columns are the block's keys; a cross-attention block has one more, the last, for its residual. Only what one
-    `head` brings is measured if it is given; the residual then has a column of its own as well.
+    Columns are the block's keys; a cross-attention block has one more, the last, for its residual.
     """
     order = ORDER[measure]
     whole = torch.linalg.vector_norm(parts.output, ord=order, dim=-1)  # [query]
-    return (whole[:, None] - _distances(parts, parts.output, order, head)).clamp_min(0)
+    return (whole[:, None] - _distances(parts, parts.output, order, None)).clamp_min(0)
 
 
-def norms(parts: Parts, target: Float[Tensor, "query width"] | None = None) -> TokenMap:
+def head_proximity(parts: Parts, measure: Measure) -> tuple[HeadMaps, Float[Tensor, " query"]]:
+    """The same for what each head brings on its own, and for the residual, which here stands apart.
+
+    As in information flow routes (Ferrando & Voita 2024): the parts of a row are all heads' keys and the residual.
+    """
+    order = ORDER[measure]
+    whole = torch.linalg.vector_norm(parts.output, ord=order, dim=-1)[:, None]  # [query 1]
+    keys = parts.vectors.shape[1]
+    apart = [(whole - _distances(parts, parts.output, order, head)).clamp_min(0) for head in range(len(parts.vectors))]
+    return torch.stack([one[:, :keys] for one in apart]), apart[0][:, keys]
+
+
+def norms(parts: Parts) -> TokenMap:
     """‖T_i(x_j)‖₂, the size of each part (Kobayashi 2021), with the residual's column as in `proximity`."""
-    nothing = torch.zeros_like(parts.output) if target is None else target
-    return _distances(parts, nothing, 2, None)
+    return _distances(parts, torch.zeros_like(parts.output), 2, None)
 
 
 def _distances(parts: Parts, target: Tensor, order: int, head: int | None) -> TokenMap:

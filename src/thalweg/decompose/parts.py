@@ -8,6 +8,7 @@ of the digest; Kobayashi 2021. Biases belong to no token and stay in `rest`.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -18,6 +19,7 @@ from thalweg.capture.record import Block
 from thalweg.errors import ProofError
 from thalweg.numerics import relative_error, working
 
+Include = Literal["attention", "residual", "block"]
 CHUNK_ELEMENTS = 2**20  # numbers of a chunk of parts: 4 MB in float32, which stays near the processor
 
 
@@ -60,8 +62,11 @@ class Parts:
         return kept * self.factor + self.own
 
 
-def decompose(block: Block) -> Parts:
-    """Fold everything linear into the value vectors, and check that the parts add up to what flowed."""
+def decompose(block: Block, include: Include = "block") -> Parts:
+    """Fold everything linear into the value vectors, and check that the parts add up to what flowed.
+
+    `include` leaves out the norm after the sum ("residual"), or the residual as well ("attention").
+    """
     exact = working(block.input.dtype)
     attention = block.attention
     vectors = attention.values().to(exact) @ block.projection.to(exact)  # [head key width]
@@ -80,16 +85,23 @@ def decompose(block: Block) -> Parts:
             scale = scale.to(exact) if isinstance(scale, Tensor) else scale
             vectors, mixed, bias = vectors * scale, mixed * scale, bias * scale
     own = block.input.to(exact)
-    if block.norm is not None:
+    output = block.output.to(exact)
+    if include != "block":
+        output = block.summed.to(exact)
+    if include == "attention":
+        output, own = output - own, torch.zeros_like(own)
+    if block.norm is not None and include == "block":
         norm = block.norm
         deviation = norm.deviation(own + mixed + bias)
         vectors, factor = norm.linear(vectors), factor / deviation
         own, mixed, bias = (norm.linear(part) / deviation for part in (own, mixed, bias))
         if norm.bias is not None:
             bias = bias + norm.bias.to(exact)
-    output = block.output.to(exact)
     error = relative_error(own + mixed + bias, output)
-    if not error <= block.tolerance:
+    scale = 1.0
+    if include == "attention":  # the sum was rounded at the size of the residual, which is gone here
+        scale = float(block.summed.norm() / output.norm().clamp_min(torch.finfo(exact).tiny))
+    if not error <= block.tolerance * max(1.0, scale):
         raise ProofError(
             f"the parts of {block.name!r} add up to something {error:.1e} away from the block's output, "
             f"where {block.tolerance:.1e} is allowed"

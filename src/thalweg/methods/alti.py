@@ -7,15 +7,19 @@ from typing import Literal
 import torch
 
 from thalweg.aggregate.rollout import rollout
-from thalweg.capture.record import Capture
+from thalweg.axes import Step
+from thalweg.capture.record import Block, Capture
 from thalweg.decompose.contribution_graph import contribution_graph
-from thalweg.decompose.contributions import proximity
+from thalweg.decompose.contributions import head_proximity, proximity
+from thalweg.decompose.parts import decompose
+from thalweg.errors import InputError
 from thalweg.registry import Maps, Target, method, option
 
 
 @dataclass(frozen=True)
 class Params:
     measure: Literal["l1", "l2"] = option("l1", "norm that says how near a part comes to the whole")
+    head: int | None = option(None, "only what one head of the explained block brings; rows then sum to its share")
     layer: int = option(-1, "attention block to explain, from 0; negative numbers count from the top")
 
 
@@ -32,12 +36,26 @@ def alti(capture: Capture, target: Target, params: Params) -> Maps:
     output of the attention block; R = C_L … C_1 without any added identity, since the residual is inside T. It
     ignores what MLPs do, has no sign, and is the same for every class: use `decompx` or `alti_logit` for those.
     """
-    top = capture.block(params.layer)
-    blocks = capture.blocks[: capture.blocks.index(top) + 1]
+    blocks = capture.upto(params.layer)
     graph = contribution_graph(capture, blocks, partial(proximity, measure=params.measure))
+    if params.head is not None:
+        graph.steps[-1] = _head_step(capture, blocks[-1], params.head, params.measure)
     return Maps(
         rollout(graph.steps, target.positions),
         torch.stack(graph.steps),
         figures=graph.figures,
         assumed=("MLPs keep each token's information in its place",),
     )
+
+
+def _head_step(capture: Capture, block: Block, head: int, measure: Literal["l1", "l2"]) -> Step:
+    """What one head brings, as its share of all heads and the residual; every other row and column is empty."""
+    heads = block.attention.heads
+    if not 0 <= head < heads:
+        raise InputError(f"head {head} was asked for, but {block.name!r} has the heads 0 to {heads - 1}")
+    apart, own = head_proximity(decompose(block), measure)
+    total = (apart.sum((0, 2)) + own).clamp_min(torch.finfo(own.dtype).tiny)
+    count = len(capture.tokens)
+    step = torch.zeros(count, count, dtype=own.dtype, device=own.device)
+    step[block.queries, block.keys] = apart[head] / total[:, None]
+    return step

@@ -139,9 +139,10 @@ class Subject:
             replay=partial(self._replay, anatomy, inputs),
         )
 
-    def _replay(self, anatomy: Anatomy, inputs: dict[str, Tensor], handle: Handler) -> Pass:
+    def _replay(self, anatomy: Anatomy, inputs: dict[str, Tensor], handle: Handler, copies: int = 1) -> Pass:
         check_ready(self.model)
-        return replay(self.model, inputs, anatomy, handle)
+        batch = {name: value.repeat(copies, *(1,) * (value.dim() - 1)) for name, value in inputs.items()}
+        return replay(self.model, batch, anatomy, handle)
 
     def _provenance(self) -> dict[str, str]:
         return {

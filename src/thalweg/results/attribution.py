@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float
 
 from thalweg.axes import LayerArray, ScoreArray
 from thalweg.errors import InputError, MissingExtraError
@@ -88,6 +89,11 @@ class Attribution:
         row = self.scores[target]
         best = np.argsort(-np.abs(row), kind="stable")[:count]
         return [(self.sources.pieces[i], float(row[i])) for i in best]
+
+    def by_segment(self) -> Float[np.ndarray, "target segment"]:
+        """The share of each text in every row: of an encoder-decoder the source's and the prefix's."""
+        segments = np.array(self.sources.segments)
+        return np.stack([self.scores[:, segments == s].sum(1) for s in range(segments.max() + 1)], 1)
 
     def select(self, targets: Sequence[int] | None = None, *, special: bool = True) -> "Attribution":
         """Some of the rows; with `special=False` without the columns of special tokens, not renormalised."""

@@ -8,6 +8,7 @@ from rich.text import Text
 from thalweg.registry import find_method, options
 from thalweg.results.attribution import Attribution, Receipt
 from thalweg.results.comparison import Comparison
+from thalweg.results.mixing import Mixing
 
 STEPS = 6  # shades; terminals and eyes tell no more apart
 
@@ -42,6 +43,15 @@ def render_comparison(comparison: Comparison) -> RenderableType:
     for name, row in zip(comparison.methods, agreement, strict=True):
         table.add_row(name, *("–" if np.isnan(v) else f"{v:+.2f}" for v in row))
     return Group(*parts, Text(), table, *(_receipt(one.receipt) for one in comparison.attributions))
+
+
+def render_mixing(mixing: Mixing) -> RenderableType:
+    """Own-token share by layer, one column per method."""
+    table = Table("layer", *mixing.own, box=None, header_style="dim")
+    for number, name in enumerate(mixing.layers):
+        row = (f"{means[number]:.3f}" for means in mixing.mean().values())
+        table.add_row(Text(f"{number}  {name}"), *row)
+    return Group(Text("what tokens keep of themselves in each layer (1: no mixing)", "bold"), table)
 
 
 def shaded(attribution: Attribution, row: int) -> Text:

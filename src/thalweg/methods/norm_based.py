@@ -1,0 +1,45 @@
+"""Norm-based analysis: the size of what each token brings, multiplied through the layers."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from thalweg.aggregate.rollout import rollout
+from thalweg.capture.record import Capture
+from thalweg.decompose.contribution_graph import contribution_graph
+from thalweg.decompose.contributions import norms
+from thalweg.decompose.parts import decompose, mixing_ratio
+from thalweg.registry import Maps, Target, method, option
+
+
+@dataclass(frozen=True)
+class Params:
+    include: Literal["attention", "residual", "block"] = option(
+        "block", "attention alone (Kobayashi 2020), with the residual, or with the norm after it too (2021)"
+    )
+    layer: int = option(-1, "attention block to explain, from 0; negative numbers count from the top")
+
+
+@method(
+    params=Params,
+    paper="Kobayashi et al. 2020 and 2021",
+    cost="as alti",
+    guarantee="parts add up to each block's real output; rows sum to one",
+)
+def norm_based(capture: Capture, target: Target, params: Params) -> Maps:
+    """How large each token's part of a block's output is, with values, norms and residual, through all layers.
+
+    ‖T_i(x_j)‖₂, normalised over j, and the product over layers without added identity; with include="attention"
+    ‖Σ_h α_ij^h f^h(x_j)‖₂ alone. The receipt carries the mean mixing ratio, the share of other tokens in a
+    block's output. A large part need not point where the output points: `alti` measures that.
+    """
+    blocks = capture.upto(params.layer)
+    graph = contribution_graph(capture, blocks, norms, params.include)
+    ratios = torch.cat([mixing_ratio(decompose(block)) for block in blocks])
+    return Maps(
+        rollout(graph.steps, target.positions),
+        torch.stack(graph.steps),
+        figures={**graph.figures, "mean mixing ratio": float(ratios.mean())},
+        assumed=("MLPs keep each token's information in its place",),
+    )

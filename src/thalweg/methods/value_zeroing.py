@@ -1,0 +1,104 @@
+"""Value zeroing: what changes in a layer's output when a token has nothing to say."""
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from thalweg.aggregate.rollout import rollout
+from thalweg.capture.attention import Call
+from thalweg.capture.observe import Tap
+from thalweg.capture.record import Capture
+from thalweg.capture.run import Anatomy
+from thalweg.capture.upper_wiring import SecondHalf, UpperWiring
+from thalweg.decompose.contribution_graph import step_of
+from thalweg.numerics import working
+from thalweg.progress import progress
+from thalweg.registry import Maps, Target, method, option
+
+COPIES = 32  # zeroings that run as one batch
+
+
+@dataclass(frozen=True)
+class Params:
+    layer: int = option(-1, "attention block to explain, from 0; negative numbers count from the top")
+
+
+@method(
+    params=Params,
+    paper="Mohebbi et al. 2023",
+    cost="one forward pass per token and layer",
+    guarantee="rows sum to one; measured on the real model, nothing is decomposed",
+)
+def value_zeroing(capture: Capture, target: Target, params: Params) -> Maps:
+    """How much a layer's output moves when a token's values are zeroed, queries and keys untouched.
+
+    c_ij = 1 − cos(y_i^{¬j}, y_i) with y the layer's output, MLP included (where the last one is not known, the
+    attention block's), normalised over j; the product over layers without added identity. Whole passes are run,
+    so it is slow; and the residual stays, so what a token keeps of itself is understated.
+    """
+    blocks = capture.upto(params.layer)
+    steps = []
+    with progress("value zeroing") as report, torch.no_grad():
+        done, total = 0, sum(block.keys.stop - block.keys.start for block in blocks)
+        for number, block in enumerate(blocks):
+            count = block.keys.stop - block.keys.start
+            before = _states(capture, number, [])
+            moved = []
+            for first in range(0, count, COPIES):
+                keys = list(range(first, min(first + COPIES, count)))
+                after = _states(capture, number, keys)
+                moved.append((1 - F.cosine_similarity(after, before, dim=-1)).clamp_min(0))  # [key query]
+                done += len(keys)
+                report(done, total)
+            contributions = torch.cat(moved).T
+            if block.queries != block.keys:  # the residual's column: nothing of it is ever zeroed
+                contributions = F.pad(contributions, (0, 1))
+            steps.append(step_of(capture, block, contributions)[0])
+    return Maps(rollout(steps, target.positions), torch.stack(steps))
+
+
+def _states(capture: Capture, number: int, keys: list[int]) -> Float[Tensor, "copy query width"]:
+    """The output of a layer at each of its tokens, once for every key whose values are zeroed."""
+    zeroing = _Zeroing(capture, number, keys)
+    record = capture.replay(zeroing, copies=max(len(keys), 1))
+    seen = {one.tap: one.value for one in record.seen}[zeroing.tap]
+    copies = max(len(keys), 1)
+    queries = capture.blocks[number].queries
+    states = seen.reshape(copies, -1, seen.shape[-1])[:, : queries.stop - queries.start]
+    return states.to(working(states.dtype))
+
+
+@dataclass(eq=False)
+class _Zeroing:
+    """Runs the model's own attention, with the values of one key zeroed in each copy of one block."""
+
+    capture: Capture
+    number: int
+    keys: list[int]
+    tap: Tap = field(init=False)
+    calls: int = 0
+
+    def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]:
+        """Where the layer's output is seen: as the input of the next block of the same tokens, or at the top."""
+        own = anatomy.blocks[self.number]
+        queries = self.capture.blocks[self.number].queries
+        above = range(self.number + 1, len(anatomy.blocks))
+        following = [n for n in above if self.capture.blocks[n].queries == queries]
+        self.tap = own.output or own.total
+        if following:
+            self.tap = anatomy.blocks[following[0]].residual
+        elif isinstance(anatomy.upper, UpperWiring) and isinstance(anatomy.upper.halves[-1], SecondHalf):
+            self.tap = anatomy.upper.halves[-1].output
+        return {self.tap}
+
+    def __call__(self, call: Call) -> tuple[Tensor, Tensor | None]:
+        here, self.calls = self.calls == self.number, self.calls + 1
+        if not here or not self.keys:
+            return call.run()
+        value = call.value.clone()  # [copy kv_head key value_size]
+        for copy, key in enumerate(self.keys):
+            value[copy, :, key] = 0
+        return call.run(value=value)
