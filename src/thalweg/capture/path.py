@@ -9,7 +9,7 @@ the value it had. So what arrives is a sum over whatever the start is a sum of.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from thalweg.axes import Hidden
 from thalweg.capture.linear import read_affine
 from thalweg.capture.norm import Norm, NormSite
+from thalweg.numerics import tolerance
 
 Curve = Callable[[Tensor], Tensor]
 CURVES: dict[str, Curve] = {
@@ -39,15 +40,6 @@ SIZED: dict[str, Callable[[Tensor, float], Tensor]] = {
     "soft_cap": lambda z, size: size * torch.tanh(z / size),
 }
 Rows = Literal["first", "last"] | int  # a number: the mean of all rows from there on
-
-
-class Piece(Protocol):
-    """A step where it stood: what it makes of parts, of a slope on the way back, and what belongs to no part."""
-
-    @property
-    def bias(self) -> Float[Tensor, "*rows out"] | None: ...
-    def linear(self, parts: Float[Tensor, "token source in"]) -> Float[Tensor, "image source out"]: ...
-    def transposed(self, slope: Float[Tensor, "image out"]) -> Float[Tensor, "token in"]: ...
 
 
 @dataclass(frozen=True)
@@ -83,7 +75,9 @@ class CurveSite:
     size: float = 0.0
 
     def curve(self) -> Curve:
-        return CURVES[self.name] if self.name in CURVES else partial(SIZED[self.name], size=self.size)
+        if self.name in CURVES:
+            return CURVES[self.name]
+        return lambda z: SIZED[self.name](z, self.size)
 
 
 @dataclass(frozen=True)
@@ -184,6 +178,8 @@ class Pool:
         return self.weights.T @ slope.reshape(len(self.weights), -1)
 
 
+# What a step makes of parts (`linear`), of a slope on the way back (`transposed`), and what is no part's (`bias`).
+Piece = Affine | Shift | NormAt | Times | Columns | Pool
 Step = Callable[[Hidden, Hidden], Piece]  # from the point where it stands, and the start of the path
 
 
@@ -203,6 +199,11 @@ class Path:
             if piece.bias is not None:
                 point = point + piece.bias.to(point.dtype)
         return pieces, point
+
+
+def allowed_error(dtype: torch.dtype, width: int) -> float:
+    """How far the end of a path may be from what flowed; norms work in float32 even in a model of float64."""
+    return max(tolerance(dtype, width), tolerance(torch.float32, width))
 
 
 def read_path(model: nn.Module, sites: Sequence[Site], dtype: torch.dtype, device: torch.device) -> Path:

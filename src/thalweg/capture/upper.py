@@ -9,12 +9,12 @@ from thalweg.axes import Hidden
 from thalweg.capture.attention import Call
 from thalweg.capture.norm import Norm
 from thalweg.capture.observe import Tap
-from thalweg.capture.path import Path, read_path
+from thalweg.capture.path import Path, allowed_error, read_path
 from thalweg.capture.record import Block, Capture
 from thalweg.capture.run import Anatomy
 from thalweg.capture.upper_wiring import SecondHalf, UpperWiring
 from thalweg.errors import InputError, ProofError
-from thalweg.numerics import relative_error, tolerance, working
+from thalweg.numerics import relative_error, working
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ def _prove(model: nn.Module, block: Block, half: SecondHalf, seen: dict[Tap, Ten
 
 
 def _require(error: float, layer: Feedforward, flowed: str) -> None:
-    allowed = tolerance(layer.block.input.dtype, layer.block.input.shape[1])
+    allowed = allowed_error(layer.block.input.dtype, layer.block.input.shape[1])
     if not error <= allowed:
         raise ProofError(
             f"what follows the attention block {layer.block.name!r} should add up to {flowed}, but differs by "

@@ -8,6 +8,7 @@ behind as a sentence that says so: only a method that needs it refuses.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import tanh
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,6 @@ from thalweg.capture.observe import Pass, Tap
 from thalweg.capture.path import (
     CURVES,
     GATES,
-    SIZED,
     AffineSite,
     BiasSite,
     ColumnsSite,
@@ -34,6 +34,7 @@ from thalweg.capture.path import (
 from thalweg.numerics import relative_error
 
 LONGEST = 12  # steps of a path
+NEAR = 0.05  # worth a closer look
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,10 @@ class Paths:
             for branch in outputs:
                 if branch.mark in (base.mark, total.mark):
                     continue
-                multiplier = multiple(total.rows - base.rows, branch.rows)
+                rest = total.rows - base.rows
+                multiplier = multiple(rest, branch.rows)
+                if relative_error(multiplier * branch.rows, rest) > NEAR:
+                    continue
                 for m in (1.0, *(round(multiplier, digits) for digits in (1, 2, 3, 4, 12))):
                     if m and self._search.adds_up(total.rows, m * branch.rows[None], base.rows) is not None:
                         return total, branch, m, norm, output
@@ -220,9 +224,9 @@ class Paths:
     def _bias(self, end: State, made: Sequence[State]) -> Iterator[tuple[State, Site]]:
         for state in distinct(made, end) if len(end.rows) > 1 else ():
             for name, parameter in self.modules[""].named_parameters():
-                if parameter.shape == end.rows.shape[1:]:
-                    if relative_error(state.rows + parameter.double(), end.rows) < self._allowed:
-                        yield state, BiasSite(name)
+                fits = parameter.shape == end.rows.shape[1:]
+                if fits and relative_error(state.rows + parameter.double(), end.rows) < self._allowed:
+                    yield state, BiasSite(name)
 
     def _curve(self, end: State, made: Sequence[State]) -> Iterator[tuple[State, Site]]:
         """The function of one number that comes nearest, if it comes near enough."""
@@ -276,7 +280,8 @@ class Paths:
                 yield state, PoolSite(tuple(name for name in rows if name is not None))
 
     def _rows_of(self, state: State, part: Tensor) -> Rows | None:
-        for name in ("first", "last", *range(len(state.rows) - 1)):
+        choices: list[Rows] = ["first", "last", *range(len(state.rows) - 1)]
+        for name in choices:
             if relative_error((pooling_weights(name, state.rows) @ state.rows)[None], part[None]) < self._allowed:
                 return name
         return None
@@ -287,7 +292,7 @@ class Paths:
         return 8 * self.eps + 16 * torch.finfo(torch.float32).eps
 
     def _calls(self, states: Sequence[State]) -> Iterator[tuple[State, State]]:
-        """(argument, result) of every module call; results later in time first."""
+        """(argument, result) of the module calls that returned one of the tensors."""
         given: dict[tuple[str, int], list[State]] = {}
         for state in self.states:
             if state.tap.side == "in":
@@ -333,8 +338,7 @@ def _sized(given: Tensor, made: Tensor) -> Iterator[CurveSite]:
         return
     for _ in range(200):
         middle = (low * high) ** 0.5
-        capped = abs(float(SIZED["soft_cap"](torch.tensor(z, dtype=given.dtype), middle)))
-        low, high = (middle, high) if capped < abs(f) else (low, middle)
+        low, high = (middle, high) if middle * tanh(abs(z) / middle) < abs(f) else (low, middle)
     yield CurveSite("soft_cap", _short(low))
 
 

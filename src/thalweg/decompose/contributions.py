@@ -41,24 +41,30 @@ def norms(parts: Parts) -> TokenMap:
 
 
 def _distances(parts: Parts, target: Tensor, order: int, head: int | None) -> TokenMap:
-    """‖target_i − T_i(x_j)‖ for all i and j, without ever holding more than a few rows of parts.
+    """‖target_i − T_i(x_j)‖ for all i and j, without ever holding more than one column of parts.
 
-    T has the factor a_i, which is taken out of the norm: a_i ‖target_i / a_i − Σ_h α_ij^h g_j^h‖, so that one
-    batched product per chunk gives the differences.
+    T has the factor a_i, which is taken out of the norm: a_i ‖target_i / a_i − Σ_h α_ij^h g_j^h‖. One key at a time
+    is a product of [row head] with [head width], which stays in the processor's cache; several would not.
     """
     own_column = parts.mixes_itself and head is None
-    vectors = parts.vectors if head is None else parts.vectors[head : head + 1]
-    given = vectors.transpose(0, 1)  # [key head width]
-    keys = given.shape[0]
-    distances = torch.empty(len(target), keys + (not own_column), dtype=target.dtype, device=target.device)
+    chosen = slice(None) if head is None else slice(head, head + 1)
+    given = parts.vectors[chosen].transpose(0, 1).contiguous()  # [key head width]
+    keys, width = given.shape[0], given.shape[2]
+    wanted = target / parts.factor
+    ones = torch.ones(width, dtype=target.dtype, device=target.device)
+    distances = torch.empty(keys + (not own_column), len(target), dtype=target.dtype, device=target.device)
     for rows, weights in parts.rows():
-        chosen = weights if head is None else weights[head : head + 1]
-        wanted = -(target[rows] / parts.factor[rows]).expand(keys, -1, -1)  # [key row width]
-        away = torch.baddbmm(wanted, chosen.permute(2, 1, 0), given)
-        if own_column:
-            places = torch.arange(rows.start, rows.stop, device=target.device)
-            away[places, places - rows.start] += parts.own[rows] / parts.factor[rows]
-        distances[rows, :keys] = torch.linalg.vector_norm(away, ord=order, dim=-1).T
+        by_key = weights[chosen].permute(2, 1, 0).contiguous()  # [key row head]
+        away = torch.empty(by_key.shape[1], width, dtype=target.dtype, device=target.device)
+        for key in range(keys):
+            torch.mm(by_key[key], given[key], out=away).sub_(wanted[rows])
+            if own_column and rows.start <= key < rows.stop:
+                away[key - rows.start] += parts.own[key] / parts.factor[key]
+            sizes = away.abs_() if order == 1 else away.square_()
+            torch.mv(sizes, ones, out=distances[key, rows])
+    distances = distances.T
+    if order == 2:
+        distances = distances.sqrt()
     distances[:, :keys] *= parts.factor
     if not own_column:
         distances[:, keys] = torch.linalg.vector_norm(target - parts.own, ord=order, dim=-1)

@@ -6,12 +6,13 @@ from functools import cached_property
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
-from thalweg.capture.path import Piece
+from thalweg.capture.path import Piece, allowed_error
 from thalweg.capture.record import Capture
 from thalweg.capture.upper import Upper
 from thalweg.errors import InputError, ProofError
-from thalweg.numerics import relative_error, tolerance, working
+from thalweg.numerics import relative_error, working
 from thalweg.registry import Target, option
 
 
@@ -39,9 +40,14 @@ class Answer:
 
     @cached_property
     def live(self) -> list[int]:
-        """The positions of `rows` on which the answer depends at all: of a classifier often the first only."""
-        depends = self.slopes()[0].abs().amax(1) > 0
-        return [row for row, counts in zip(self.rows, depends.tolist(), strict=True) if counts]
+        """Which of the rows count for the answer at all: of a classifier often the first only."""
+        counts = self.slopes()[0].abs().amax(1) > 0
+        return counts.nonzero().flatten().tolist() if self.pooled else list(range(len(self.rows)))
+
+    @property
+    def positions(self) -> list[int]:
+        """Where the rows that count stand among the tokens."""
+        return [self.rows[number] for number in self.live]
 
     def scores(self, parts: Float[Tensor, "answer source"], count: int) -> Float[Tensor, "target source"]:
         """A row for each target; those of a pooled answer are all the same."""
@@ -75,27 +81,31 @@ def answer(capture: Capture, upper: Upper, target: Target, params: LogitParams) 
     rows = list(range(len(capture.tokens))) if pooled else list(target.positions)
     logits = (capture.logits[None] if pooled else capture.logits[rows]).to(exact)  # [answer output]
     pieces, made = upper.readout.at(upper.layers[-1].output[rows].to(exact))
-    error, allowed = relative_error(made, logits), tolerance(capture.logits.dtype, capture.width)
+    error, allowed = relative_error(made, logits), allowed_error(capture.logits.dtype, capture.width)
     if not error <= allowed:
         raise ProofError(
             f"the readout should lead from the last layer to the model's logits, but is {error:.1e} of their size "
             f"away where {allowed:.1e} is allowed"
         )
-    choice = _choice(logits, params)
+    choice = _choice(logits, params.output if params.output is not None else target.output, params.foil)
     return Answer(rows, pieces, choice, (choice * logits).sum(1), pooled)
 
 
-def _choice(logits: Float[Tensor, "answer output"], params: LogitParams) -> Float[Tensor, "answer output"]:
+def _choice(
+    logits: Float[Tensor, "answer output"], output: int | None, foil: int | None
+) -> Float[Tensor, "answer output"]:
     count = logits.shape[1]
-    for name, number in (("output", params.output), ("foil", params.foil)):
+    for name, number in (("output", output), ("foil", foil)):
         if number is not None and not 0 <= number < count:
             raise InputError(f"{name} {number} was asked for; the model's outputs are numbered from 0 to {count - 1}")
-    chosen = logits.argmax(1) if params.output is None else torch.full_like(logits[:, 0], params.output).long()
-    if params.foil is not None and bool((chosen == params.foil).any()):
-        raise InputError(f"foil {params.foil} is the output that is explained: choose another one")
-    choice = torch.nn.functional.one_hot(chosen, count).to(logits.dtype)
-    if params.foil is not None:
-        choice[:, params.foil] -= 1
+    chosen = logits.argmax(1)  # [answer]
+    if output is not None:
+        chosen = torch.full_like(chosen, output)
+    if foil is not None and bool((chosen == foil).any()):
+        raise InputError(f"foil {foil} is the output that is explained: choose another one")
+    choice = F.one_hot(chosen, count).to(logits.dtype)
+    if foil is not None:
+        choice[:, foil] -= 1
     return choice
 
 
@@ -123,8 +133,9 @@ def terms(found: Answer, scores: Tensor, **apart: Tensor) -> dict[str, float]:
 
 
 def require_sum(figures: dict[str, float], capture: Capture) -> None:
-    """The terms must add up to the logit; every layer may round once more."""
-    allowed = len(capture.blocks) * tolerance(capture.blocks[0].input.dtype, len(capture.tokens) * capture.width)
+    """The terms must add up to the logit; every layer rounds once more, and roundings add up like a random walk."""
+    terms = len(capture.tokens) * capture.width
+    allowed = len(capture.blocks) ** 0.5 * allowed_error(capture.blocks[0].input.dtype, terms)
     if not figures["sum error"] <= allowed:
         raise ProofError(
             f"the parts of the logit add up to something {figures['sum error']:.1e} of their size away from it, where "

@@ -19,8 +19,8 @@ from thalweg.capture.record import Block
 from thalweg.errors import ProofError
 from thalweg.numerics import relative_error, working
 
+CHUNK_ELEMENTS = 2**20  # numbers that a chunk of whole vectors may hold: 4 MB in float32
 Include = Literal["attention", "residual", "block"]
-CHUNK_ELEMENTS = 2**20  # numbers of a chunk of parts: 4 MB in float32, which stays near the processor
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,22 +41,18 @@ class Parts:
         return self.block.queries == self.block.keys
 
     def rows(self) -> Iterator[tuple[slice, HeadMaps]]:
-        """Attention weights in chunks of rows small enough that all parts of a chunk fit in the cache."""
-        width, keys = self.vectors.shape[-1], self.vectors.shape[1]
-        step = max(1, CHUNK_ELEMENTS // (width * keys))
+        """Attention weights in blocks of rows, their parity checked."""
         for rows, weights, parity in self.block.attention.blocks():
-            if parity > self.block.tolerance:
+            if not parity <= self.block.tolerance:
                 raise ProofError(f"weights times values of {self.block.name!r} are off by {parity:.1e}")
-            for first in range(0, weights.shape[1], step):
-                chunk = slice(rows.start + first, min(rows.start + first + step, rows.stop))
-                yield chunk, weights[:, first : first + step]
+            yield rows, weights
 
     def diagonal(self) -> Hidden:
         """T_i(x_i): what each token keeps of itself, residual and attention to itself together."""
         if not self.mixes_itself:
             return self.own
         kept = torch.empty_like(self.own)
-        for rows, weights, _ in self.block.attention.blocks():
+        for rows, weights in self.rows():
             alone = weights[:, :, rows].diagonal(dim1=1, dim2=2)  # [head row]
             kept[rows] = torch.einsum("hr,hrd->rd", alone, self.vectors[:, rows])
         return kept * self.factor + self.own

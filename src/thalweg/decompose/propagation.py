@@ -15,13 +15,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from thalweg.capture.norm import Norm
-from thalweg.capture.path import Affine, NormAt, Path, Piece
+from thalweg.capture.path import Affine, NormAt, Path, Piece, allowed_error
 from thalweg.capture.record import Block, Capture
 from thalweg.capture.upper import Feedforward
 from thalweg.decompose.logits import Answer
 from thalweg.decompose.parts import CHUNK_ELEMENTS
 from thalweg.errors import InputError, ProofError
-from thalweg.numerics import relative_error, tolerance, working
+from thalweg.numerics import relative_error, working
 
 Biases = Literal["absdot", "apart"]
 Sources = Float[Tensor, "token source width"]  # with biases apart, the last source is no token
@@ -98,7 +98,7 @@ class Propagation:
         so is the weight of the map's bias.
         """
         states = parts.new_zeros(len(answer.rows), *parts.shape[1:])
-        states[[answer.rows.index(row) for row in answer.live]] = parts
+        states[answer.live] = parts
         pieces, slope = list(answer.pieces), answer.choice
         while pieces and pieces[-1].bias is None:
             slope = pieces.pop().transposed(slope)
@@ -128,7 +128,7 @@ class Propagation:
             pieces, reached = path.at(start[chunk].to(parts.dtype))
             arrived.append(reached)
             made.append(self.through(pieces, parts[chunk]))
-        error, allowed = relative_error(torch.cat(arrived), end), tolerance(end.dtype, 4 * start.shape[1])
+        error, allowed = relative_error(torch.cat(arrived), end), allowed_error(end.dtype, 4 * start.shape[1])
         if not error <= allowed:
             raise ProofError(
                 f"what was found in the layer of {name!r} leads to something {error:.1e} away from what flowed, where "

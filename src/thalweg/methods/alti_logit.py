@@ -39,8 +39,7 @@ def alti_logit(capture: Capture, target: Target, params: Params) -> Maps:
     upper = upper_half(capture)
     found = answer(capture, upper, target, params)
     slope, biases = found.slopes()
-    chosen = [found.rows.index(row) for row in found.live]
-    rows, slope, mlps = found.live, slope[chosen], torch.zeros_like(found.value)
+    rows, slope, mlps = found.positions, slope[found.live], torch.zeros_like(found.value)
     scores = torch.zeros(len(rows), len(capture.tokens), dtype=slope.dtype, device=slope.device)
     for layer in reversed(upper.layers):
         block = layer.block

@@ -20,7 +20,7 @@ class Params(LogitParams):
 @method(
     params=Params,
     paper="Modarressi et al. 2023, section 3",
-    cost="a vector for every pair of tokens in every layer: n²·d numbers held, n³·d work",
+    cost="every pair of tokens has a vector that passes every MLP: about n/2 forward passes, n²·d numbers held",
     guarantee="scores add up to the logit, with the figure for no token if biases stay apart",
 )
 def decompx(capture: Capture, target: Target, params: Params) -> Maps:
@@ -38,7 +38,7 @@ def decompx(capture: Capture, target: Target, params: Params) -> Maps:
     everywhere = list(range(len(capture.tokens)))
     parts = way.start(capture)
     for layer, values in zip(upper.layers, upper.values, strict=True):
-        rows = found.live if layer is upper.layers[-1] else everywhere
+        rows = found.positions if layer is upper.layers[-1] else everywhere
         given, parts = parts, way.attention(layer.block, values, parts, rows)
         parts = way.feedforward(layer, given[rows] if layer.block.parallel else parts, parts, rows)
     scores = way.read(found, parts)  # [answer source]

@@ -74,7 +74,8 @@ def _read(tokenizer: Tokenizer | None, given: Given) -> tuple[dict[str, Tensor],
     if isinstance(given, Mapping):
         return _from_mapping(given)
     if isinstance(given, Tensor):
-        return {"input_ids": _as_ids("the tensor", given)}, None, given.dim() == 1
+        ids = _as_ids("the tensor", given)
+        return {"input_ids": ids}, None, len(ids) == 1
     if not isinstance(given, Sequence) or isinstance(given, bytes | bytearray):
         raise InputError(
             f"a {type(given).__name__} was given; expected a text, a pair of texts, a list of texts, "
