@@ -44,12 +44,14 @@ def main() -> None:
 
         seconds = best_of(5, forward=forward, alti=alti, whole=raw)
         first, whole = seconds["alti"] / seconds["forward"], seconds["whole"] / seconds["forward"]
-        print(f"  {count:4d} tokens: {first:.2f} (with its capture {whole:.2f}; {1000 * seconds['forward']:.0f} ms forward)")
+        took = 1000 * seconds["forward"]
+        print(f"  {count:4d} tokens: {first:.2f}, with its capture {whole:.2f} ({took:.0f} ms forward)")
     short = subject.capture(tokens(128))
     assert isinstance(short, Capture)
     seconds = best_of(3, ours=lambda: tw.explain(subject, short, "alti", "all"), published=lambda: published(short))
     print(f"full tensors of all heads / ours at 128 tokens: {seconds['published'] / seconds['ours']:.1f}")
-    print(f"slow twin / ours at 128 tokens (goal: at least 100): {twin_seconds(short) / seconds['ours']:.0f}, extrapolated")
+    slower = twin_seconds(short) / seconds["ours"]
+    print(f"slow twin / ours at 128 tokens (goal: at least 100): {slower:.0f}, extrapolated from a few rows")
     print("memory beyond the capture (goal: 256 MB at 512 tokens, constant in the number of layers)")
     for count in (512, 2048):
         base, more = (peak_megabytes("benchmarks.alti", str(count), job) for job in ("capture", "alti"))

@@ -367,6 +367,15 @@ PROVED = THROUGH_REGISTRY + AROUND_REGISTRY
 
 # A norm or a gate before the projection, two kernels for one head, mixing without attention, none at all.
 REFUSED: tuple[Family, ...] = (
+    family(
+        "lfm2_below_and_above",
+        "causal_lm",
+        "pre_norm rotary gqa hybrid",
+        model_type="lfm2",
+        attentions={"self": 1},
+        layer_types=["conv", "full_attention", "conv"],
+        block_auto_adjust_ff_dim=False,
+    ),
     family("bitnet", "causal_lm", "pre_norm rotary gqa norm_before_projection"),
     family("diffllama", "causal_lm", "pre_norm rotary gqa two_calls", attentions={"self": 6}),
     family(

@@ -13,10 +13,11 @@ from thalweg.capture.record import Capture
 from thalweg.errors import InputError
 from thalweg.models.encode import Given
 from thalweg.models.load import Subject
-from thalweg.registry import Maps, Target, find_method, make_params, params_as_dict
+from thalweg.registry import Maps, find_method, make_params, params_as_dict
 from thalweg.results.attribution import Attribution, Receipt, row_sum_error
 from thalweg.results.comparison import Comparison
 from thalweg.results.mixing import Mixing, own_share
+from thalweg.target import Target
 from thalweg.tokens import Tokens
 
 Asked = int | str | Sequence[int] | Literal["prediction", "all"] | None
@@ -61,7 +62,7 @@ def explain(
         params=params_as_dict(given),
         receipt=_receipt(capture, maps, scores, assumed),
         provenance=capture.provenance,
-        prediction=predicted(subject, capture, goal),
+        prediction=predicted(subject, goal) if goal.positions == capture.readout else None,
     )
 
 
@@ -132,7 +133,7 @@ def resolve(capture: Capture, asked: Asked) -> tuple[Target, bool]:
         pooled = classifier and len(capture.readout) > 1
         return Target(capture.readout, _output(capture, capture.readout)), pooled
     if isinstance(asked, str):
-        asked = _position_of(capture.tokens, asked)
+        asked = _positions_of(capture.tokens, asked)
     try:
         positions = [index(p) for p in (asked if isinstance(asked, Iterable) else [asked])]
     except TypeError:
@@ -143,11 +144,15 @@ def resolve(capture: Capture, asked: Asked) -> tuple[Target, bool]:
     return Target(places, _output(capture, places)), False
 
 
-def _position_of(tokens: Tokens, piece: str) -> int:
-    found = [i for i, p in enumerate(tokens.pieces) if p == piece or p.lower() == piece.lower()]
+def _positions_of(tokens: Tokens, asked: str) -> list[int]:
+    """The token, or the tokens of the word, that was named."""
+    wanted = asked.strip().lower()
+    found = [[i] for i, piece in enumerate(tokens.pieces) if piece.lower() == wanted]
+    found = found or [places for word, places in tokens.word_groups() if word.lower() == wanted]
     if len(found) != 1:
-        many = f"stands at the positions {found}: choose one of them" if found else "is not there"
-        raise InputError(f"target {piece!r} {many}; the tokens are {' '.join(tokens.pieces)}")
+        places = [places[0] for places in found]
+        many = f"stands at the positions {places}: choose one of them" if found else "is not there"
+        raise InputError(f"target {asked!r} {many}; the tokens are {' '.join(tokens.pieces)}")
     return found[0]
 
 
@@ -164,12 +169,12 @@ def _output(capture: Capture, positions: tuple[int, ...]) -> int | None:
     return int(logits.argmax())
 
 
-def predicted(subject: Subject, capture: Capture, goal: Target) -> str | None:
+def predicted(subject: Subject, goal: Target) -> str | None:
     """The chosen output in words: a label, or a token."""
     if goal.output is None:
         return None
     labels: Mapping[int, str] = getattr(subject.model.config, "id2label", None) or {}
-    if capture.logits is not None and capture.logits.dim() == 1:
+    if subject.task.endswith("classification"):
         return labels.get(goal.output, str(goal.output))
     return str(subject.tokenizer.decode([goal.output])) if subject.tokenizer else str(goal.output)
 
@@ -185,7 +190,7 @@ def _receipt(capture: Capture, maps: Maps, scores: np.ndarray, assumed: tuple[st
     return Receipt(
         parity=maps.parity or tuple(block.parity for block in capture.blocks),
         sum_of_parts=tuple(block.sum_error for block in capture.blocks),
-        tolerance=max(block.tolerance for block in capture.blocks),
+        tolerance=max(block.parity_tolerance for block in capture.blocks),
         row_sum_error=row_sum_error(scores),
         figures=dict(maps.figures),
         assumed=assumed,

@@ -14,14 +14,7 @@ from torch import Tensor
 from thalweg.axes import LayerMaps
 from thalweg.capture.record import Capture
 from thalweg.errors import InputError
-
-
-@dataclass(frozen=True)
-class Target:
-    """What is to be explained: the positions asked for, and the output (class or token id) read there."""
-
-    positions: tuple[int, ...]
-    output: int | None = None
+from thalweg.target import Target
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,20 +55,26 @@ def method(*, params: type, paper: str, cost: str, guarantee: str) -> Callable[[
 
     def register(function: Function) -> Function:
         name = function.__name__
+        if name in _methods and _methods[name].function.__module__ != function.__module__:
+            raise InputError(f"there is already a method {name!r}, in {_methods[name].function.__module__}")
         _methods[name] = Method(name, function, params, paper, cost, guarantee)
         return function
 
     return register
 
 
-@cache
 def list_methods() -> Mapping[str, Method]:
-    """Every method by name; the files in `methods/` are found, not listed."""
+    """Every method by name; the files in `methods/` are found, not listed, and others may register theirs."""
+    _import_all()
+    return MappingProxyType(dict(sorted(_methods.items())))
+
+
+@cache
+def _import_all() -> None:
     import thalweg.methods as folder
 
     for module in pkgutil.iter_modules(folder.__path__):
         importlib.import_module(f"{folder.__name__}.{module.name}")
-    return MappingProxyType(dict(sorted(_methods.items())))
 
 
 def find_method(name: str) -> Method:

@@ -116,7 +116,7 @@ def test_explain_when_all_targets_are_asked_for_then_shows_each(run: Run, model:
 def test_target_when_given_as_place_or_token_then_is_found(run: Run, model: str, target: str) -> None:
     done = run("explain", SENTENCE, "--target", target, "--model", model)
     assert done.code == 0
-    assert "read at cabinet" in done.out
+    assert "target cabinet" in done.out
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,7 @@ def push(twin: Twin, points: list, number: int, stage: str, vector: Tensor, outp
 
 
 def globenc(twin: Twin) -> Tensor:
-    """‖L₂ T_ij / σ₂‖ multiplied through the layers along all paths; rows normalised at the end."""
+    """‖L₂ T_ij / σ₂‖ multiplied through the layers; rows normalised at the end, in a pre-norm model in each layer."""
     count = len(twin.capture.blocks[0].input)
     reached = torch.eye(count, dtype=torch.float64)
     for layer, block in zip(twin.layers, twin.capture.blocks, strict=True):
@@ -240,7 +240,7 @@ def globenc(twin: Twin) -> Tensor:
                     after = hidden + twin.mlp(layer, [hidden], "absdot")[0]
                     vector = twins.layer_norm_linear(as_norm(twin.second(layer)), vector, after)
                 sizes[i, j] = vector.norm()
-        reached = sizes @ reached
+        reached = (sizes if twin.post_norm else sizes / sizes.sum(1, keepdim=True)) @ reached
     return reached / reached.sum(1, keepdim=True)
 
 

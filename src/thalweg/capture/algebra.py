@@ -184,7 +184,9 @@ class Search:
         for given, result in self._calls(total, self.following):
             if norm := self.norm(given, result):
                 after = [s for s in self.following if s.time > result.time]
-                if self._carries(result, after) and not self._carries(total, after):
+                if self._carries(total, after):  # asked first, since most models are pre-norm
+                    return None, None
+                if self._carries(result, after):
                     return norm, result
         return None, None
 
@@ -259,7 +261,7 @@ class Search:
 
 
 def as_state(tap: Tap, time: int, value: Tensor) -> State:
-    rows = value.detach().reshape(-1, value.shape[-1]).double()
+    rows = value.detach().reshape(-1, value.shape[-1]).cpu().double()  # some accelerators have no doubles
     weights = torch.linspace(1, 2, rows.numel(), dtype=rows.dtype, device=rows.device)
     flat = rows.flatten()
     mark = (float(flat @ weights), float(flat @ flat))

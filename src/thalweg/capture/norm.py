@@ -66,7 +66,7 @@ def find_norm(name: str, module: nn.Module, given: Hidden, returned: Hidden, pre
     kinds = [(centred, offset) for centred in (True, False) for offset in (False, True)]
     errors = [relative_error(_read(module, *kind)(given), returned) for kind in kinds]
     best = min(range(len(kinds)), key=errors.__getitem__)
-    if errors[best] > 8 * precision + 16 * torch.finfo(torch.float32).eps * given.shape[-1] ** 0.5:
+    if errors[best] > 2 * precision + 16 * torch.finfo(torch.float32).eps * given.shape[-1] ** 0.5:
         return None
     return NormSite(name, *kinds[best])
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -49,7 +49,7 @@ class AffineSite:
 
 @dataclass(frozen=True)
 class BiasSite:
-    """A parameter that is added without a module of its own."""
+    """A parameter that is added to what an affine map returned, without a module of its own."""
 
     parameter: str
 
@@ -63,10 +63,9 @@ class ScaleSite:
 
 @dataclass(frozen=True)
 class ColumnsSite:
-    """Some columns of what a wider module returned, in some order: values out of queries, keys and values."""
+    """Some columns of what an affine map returned, in some order: values out of queries, keys and values."""
 
     columns: tuple[int, ...]
-    width: int
 
 
 @dataclass(frozen=True)
@@ -111,17 +110,6 @@ class Affine:
 
 
 @dataclass(frozen=True, eq=False)
-class Shift:
-    bias: Float[Tensor, " out"]
-
-    def linear(self, parts: Tensor) -> Tensor:
-        return parts
-
-    def transposed(self, slope: Tensor) -> Tensor:
-        return slope
-
-
-@dataclass(frozen=True, eq=False)
 class NormAt:
     norm: Norm
     deviation: Float[Tensor, "token 1"]
@@ -153,19 +141,6 @@ class Times:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
-    columns: Int[Tensor, " out"]
-    width: int
-    bias: None = None
-
-    def linear(self, parts: Tensor) -> Tensor:
-        return parts[..., self.columns]
-
-    def transposed(self, slope: Tensor) -> Tensor:
-        return slope.new_zeros(len(slope), self.width).index_add(1, self.columns, slope)
-
-
-@dataclass(frozen=True, eq=False)
 class Pool:
     weights: Float[Tensor, "part token"]
     bias: None = None
@@ -179,8 +154,8 @@ class Pool:
 
 
 # What a step makes of parts (`linear`), of a slope on the way back (`transposed`), and what is no part's (`bias`).
-Piece = Affine | Shift | NormAt | Times | Columns | Pool
-Step = Callable[[Hidden, Hidden], Piece]  # from the point where it stands, and the start of the path
+Piece = Affine | NormAt | Times | Pool
+Step = Affine | Callable[[Hidden, Hidden], Piece]  # from the point where it stands, and the start of the path
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,11 +164,11 @@ class Path:
 
     steps: tuple[Step, ...]
 
-    def at(self, start: Hidden) -> tuple[list[Piece], Hidden]:
+    def at(self, start: Hidden) -> tuple[list[Piece], Float[Tensor, "image out"]]:
         """The pieces where they stood on the way from `start`, and what arrived."""
         pieces, point = [], start
         for step in self.steps:
-            piece = step(point, start)
+            piece = step if isinstance(step, Affine) else step(point, start)
             pieces.append(piece)
             point = piece.linear(point[:, None])[:, 0]
             if piece.bias is not None:
@@ -208,25 +183,41 @@ def allowed_error(dtype: torch.dtype, width: int) -> float:
 
 def read_path(model: nn.Module, sites: Sequence[Site], dtype: torch.dtype, device: torch.device) -> Path:
     """The path with the model's present numbers; `dtype` is the one that the model works in."""
-    return Path(tuple(_read(model, site, dtype, device) for site in sites))
+    steps: list[Step] = []
+    for site in sites:
+        if isinstance(site, BiasSite | ColumnsSite):
+            affine = steps.pop()
+            assert isinstance(affine, Affine)
+            steps.append(_altered(affine, site, model))
+        else:
+            steps.append(_read(model, site, dtype, device))
+    return Path(tuple(steps))
 
 
-def _read(model: nn.Module, site: Site, dtype: torch.dtype, device: torch.device) -> Step:
+def _altered(affine: Affine, site: BiasSite | ColumnsSite, model: nn.Module) -> Affine:
+    """Part of an affine map, or one with another bias: only what is used of a bias may be spread over sources."""
+    weight, bias = affine.weight, affine.bias
+    if isinstance(site, BiasSite):
+        added = model.get_parameter(site.parameter).detach()
+        return Affine(weight, added if bias is None else bias + added)
+    columns = torch.tensor(site.columns, device=weight.device)
+    return Affine(weight[:, columns], None if bias is None else bias[columns])
+
+
+def _read(
+    model: nn.Module,
+    site: NormSite | AffineSite | ScaleSite | CurveSite | GateSite | PoolSite,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Step:
     if isinstance(site, NormSite):
         norm = site.read(model)
         return lambda point, _: NormAt(norm, norm.deviation(point))
     if isinstance(site, AffineSite):
-        affine = as_affine(model.get_submodule(site.module), dtype, device)
-        return lambda *_: affine
-    if isinstance(site, BiasSite):
-        shift = Shift(model.get_parameter(site.parameter).detach())
-        return lambda *_: shift
+        return as_affine(model.get_submodule(site.module), dtype, device)
     if isinstance(site, ScaleSite):
         module = model.get_submodule(site.module)
         return lambda point, _: Times(_scale(module, point, dtype).expand_as(point))
-    if isinstance(site, ColumnsSite):
-        columns = Columns(torch.tensor(site.columns, device=device), site.width)
-        return lambda *_: columns
     if isinstance(site, CurveSite):
         return lambda point, _: Times(origin_slope(site.curve(), point))
     if isinstance(site, GateSite):

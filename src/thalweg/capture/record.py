@@ -12,7 +12,7 @@ from thalweg.axes import HeadMaps, Hidden
 from thalweg.capture.norm import Norm
 from thalweg.capture.observe import Pass
 from thalweg.errors import InputError
-from thalweg.numerics import relative_error, working
+from thalweg.numerics import working
 from thalweg.tokens import Tokens
 
 Role = Literal["self", "encoder", "decoder", "cross"]
@@ -88,8 +88,14 @@ class Attention:
         for first in range(start, stop, step):
             chunk = slice(first, min(first + step, stop), stride)
             weights = self.weights(chunk)
-            mixed = (weights @ values).transpose(0, 1)  # [row head value_size]
-            yield chunk, weights, relative_error(mixed, self.output[chunk])
+            yield chunk, weights, self._parity(weights, values, self.output[chunk])
+
+    @staticmethod
+    def _parity(weights: HeadMaps, values: Tensor, returned: Tensor) -> float:
+        """The worst row of the worst head, relative to how much was added up: Σ_j a_ij ‖v_j‖."""
+        away = (weights @ values - returned.to(values.dtype).transpose(0, 1)).norm(dim=-1)  # [head row]
+        size = (weights @ values.norm(dim=-1, keepdim=True))[..., 0]
+        return float((away / size.clamp_min(torch.finfo(size.dtype).tiny)).max()) if away.numel() else 0.0
 
     def _per_head(self, shared: Tensor) -> Tensor:
         group = self.heads // shared.shape[0]
@@ -147,6 +153,11 @@ class Block:
     parity: float
     sum_error: float
     tolerance: float
+
+    @property
+    def parity_tolerance(self) -> float:
+        """What recomputed attention may differ by: twice as much, since some kernels take the softmax in half."""
+        return 2 * self.tolerance
 
     def weights(self) -> HeadMaps:
         """All attention weights of the block at once; `attention.blocks()` holds fewer at a time."""

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -13,8 +14,9 @@ from thalweg.capture.attention import Call, Handler
 from thalweg.capture.observe import Pass, Tap, watch
 from thalweg.capture.prove import Place, not_finite, prove_block
 from thalweg.capture.record import Block, Role
+from thalweg.capture.tokenwise import check_tokenwise, embedding_leaves
 from thalweg.capture.upper_wiring import UpperWiring, discover_upper
-from thalweg.errors import ModelError, ProofError
+from thalweg.errors import ModelError
 
 Pooling = Literal["first", "last", "all"]
 
@@ -70,7 +72,8 @@ def _learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
         return output + leaves[-1], weights
 
     for through_registry in (True, False):
-        trace = watch(model, _arguments(model, inputs), None, attend, through_registry)
+        with embedding_leaves(model) if "input_ids" in inputs else nullcontext([]) as embedded:
+            trace = watch(model, _arguments(model, inputs), None, attend, through_registry)
         if trace.calls:
             break
     else:
@@ -84,7 +87,7 @@ def _learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
     with torch.no_grad():
         blocks = tuple(discover(model, trace))
     roles = _roles(model, blocks)
-    _check_tokenwise(trace, blocks, roles, leaves)
+    check_tokenwise(trace, blocks, roles, leaves, embedded)
     upper: UpperWiring | str = "an encoder-decoder is not followed from its blocks to its logits"
     if set(roles) == {"self"}:
         with torch.no_grad():
@@ -153,33 +156,6 @@ def _roles(model: Any, blocks: Sequence[Wiring]) -> tuple[Role, ...]:
         return "encoder" if id(model.get_submodule(wiring.attention)) in encoder else "decoder"
 
     return tuple(role(wiring) for wiring in blocks)
-
-
-def _check_tokenwise(trace: Pass, blocks: Sequence[Wiring], roles: Sequence[Role], leaves: Sequence[Tensor]) -> None:
-    """Between two blocks of a sequence each token must go its own way, or their maps do not chain.
-
-    The input of a block at one token must not depend on what the block before brought to another: a
-    convolution, a recurrence or a linear attention in between would mix tokens unseen.
-    """
-    seen = {one.tap: one.value for one in trace.seen}
-    last: dict[bool, int] = {}  # is it the encoder? -> number of the block before
-    for number, (wiring, role) in enumerate(zip(blocks, roles, strict=True)):
-        before = last.get(role == "encoder")
-        last[role == "encoder"] = number
-        if before is None:
-            continue
-        leaf = leaves[before]
-        state = seen[wiring.residual].reshape(leaf.shape[1], -1)  # [token width]
-        token = leaf.shape[1] // 2
-        ramp = torch.linspace(0.5, 1.5, state.shape[-1], dtype=state.dtype, device=state.device)
-        (slope,) = torch.autograd.grad(state[token] @ ramp, leaf, retain_graph=True)
-        reached = slope[0].flatten(1).abs().sum(1).nonzero().flatten().tolist()
-        if reached != [token]:
-            raise ProofError(
-                f"between the attention blocks {blocks[before].attention!r} and "
-                f"{wiring.attention!r} tokens are mixed by something that is not attention (a "
-                "convolution or a recurrence): contributions would miss it, so it is refused"
-            )
 
 
 def _observed(record: Pass, roles: Sequence[Role]) -> Lengths:

@@ -219,7 +219,7 @@ class Paths:
             if len(wide.rows) == len(end.rows) and wide.rows.shape[1] >= end.rows.shape[1]:
                 columns = _columns_of(wide.rows, end.rows)
                 if columns is not None:
-                    yield wide, ColumnsSite(columns, wide.rows.shape[1])
+                    yield wide, ColumnsSite(columns)
 
     def _bias(self, end: State, made: Sequence[State]) -> Iterator[tuple[State, Site]]:
         for state in distinct(made, end) if len(end.rows) > 1 else ():
@@ -248,7 +248,7 @@ class Paths:
                 factors.append((state, None, state.rows))
             elif state.rows.shape == (len(end.rows), 2 * width):
                 for half in (range(width), range(width, 2 * width)):
-                    site = ColumnsSite(tuple(half), 2 * width)
+                    site = ColumnsSite(tuple(half))
                     factors.append((state, site, state.rows[:, half.start : half.stop]))
         best, chosen = self._allowed, None
         for gate in factors:
@@ -275,9 +275,10 @@ class Paths:
             count, size = state.rows.shape
             if count == 1 or state.time > end.time or len(state.shape) != 3 or width % size:
                 continue
-            rows = [self._rows_of(state, part) for part in end.rows[0].split(size)]
-            if None not in rows:
-                yield state, PoolSite(tuple(name for name in rows if name is not None))
+            parts = end.rows[0].split(size)
+            rows: list[Rows] = [name for part in parts if (name := self._rows_of(state, part)) is not None]
+            if len(rows) == len(parts):
+                yield state, PoolSite(tuple(rows))
 
     def _rows_of(self, state: State, part: Tensor) -> Rows | None:
         choices: list[Rows] = ["first", "last", *range(len(state.rows) - 1)]

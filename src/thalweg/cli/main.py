@@ -33,6 +33,8 @@ Model = Annotated[
 ]
 Task = Annotated[str | None, typer.Option(help="The model's task, where its checkpoint does not say.")]
 Goal = Annotated[str | None, typer.Option(help='A position, a token, "prediction" or "all".', show_default=False)]
+Device = Annotated[str | None, typer.Option(help="Where the model runs, as in cuda:0.")]
+Dtype = Annotated[str | None, typer.Option(help="The precision it runs in, as in bfloat16.")]
 TargetText = Annotated[str | None, typer.Option(help="What an encoder-decoder's decoder reads.")]
 Words = Annotated[bool, typer.Option("--words", help="Merge tokens into words.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the result as JSON; - for the screen.")]
@@ -68,14 +70,16 @@ def explain(
     model: Model = None,
     task: Task = None,
     target: Goal = None,
+    device: Device = None,
+    dtype: Dtype = None,
     target_text: TargetText = None,
     words: Words = False,
     save: Annotated[Path | None, typer.Option(help="Write the result as safetensors.")] = None,
     json: Json = None,
 ) -> None:
     """Say which tokens an output came from. A method's own parameters are options too, as in --layer 2."""
-    sentence, params = _parameters(text)
-    subject = _load(model, task)
+    sentence, params = _parameters(text, method)
+    subject = _load(model, task, device, dtype)
     capture = subject.capture(sentence, target_text)
     result = thalweg.explain(subject, capture, method, _target(target), **params)
     result = result.words() if words else result
@@ -98,12 +102,14 @@ def compare(
     model: Model = None,
     task: Task = None,
     target: Goal = None,
+    device: Device = None,
+    dtype: Dtype = None,
     target_text: TargetText = None,
     words: Words = False,
     json: Json = None,
 ) -> None:
     """Explain one text by several methods, side by side, with how far they agree."""
-    subject = _load(model, task)
+    subject = _load(model, task, device, dtype)
     names = _names(methods)
     capture = subject.capture(text, target_text)
     result = thalweg.compare(subject, capture, names, _target(target))
@@ -123,11 +129,13 @@ def mix(
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = "attention_rollout,norm_based,alti",
     model: Model = None,
     task: Task = None,
+    device: Device = None,
+    dtype: Dtype = None,
     target_text: TargetText = None,
     json: Json = None,
 ) -> None:
     """Show how much of itself a token keeps in each layer, by the maps of several methods."""
-    subject = _load(model, task)
+    subject = _load(model, task, device, dtype)
     result = thalweg.mixing(subject, subject.capture(text, target_text), _names(methods))
     if json is not None:
         _write_json(result.to_dict(), json)
@@ -159,12 +167,12 @@ def methods(
     console.print(table)
 
 
-def _load(model: str | None, task: str | None) -> "thalweg.Subject":
+def _load(model: str | None, task: str | None, device: str | None, dtype: str | None) -> "thalweg.Subject":
     from transformers.utils import logging
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    return thalweg.load(model, task=task)  # pyright: ignore[reportArgumentType]
+    return thalweg.load(model, task=task, device=device, dtype=dtype)  # pyright: ignore[reportArgumentType]
 
 
 def _names(listed: str) -> list[str]:
@@ -180,8 +188,14 @@ def _target(given: str | None) -> Any:
         return given
 
 
-def _parameters(arguments: list[str]) -> tuple[str, dict[str, str]]:
-    """The text, and `--layer 2 --head=1` as a mapping; what is wrong with a value is for the method to say."""
+def _parameters(arguments: list[str], method: str) -> tuple[str, dict[str, str]]:
+    """The text, and `--layer 2 --head=1` as a mapping; what is wrong with a value is for the method to say.
+
+    An option that is yes or no is a switch and takes a value only behind `=`.
+    """
+    from thalweg.registry import find_method, options
+
+    switches = {one.name for one in options(find_method(method).params) if isinstance(one.default, bool)}
     texts: list[str] = []
     params: dict[str, str] = {}
     rest = iter(arguments)
@@ -193,10 +207,14 @@ def _parameters(arguments: list[str]) -> tuple[str, dict[str, str]]:
             _set_debug(True)
             continue
         name, equals, value = argument.removeprefix("--").partition("=")
-        value = value if equals else next(rest, "")
-        if not value or (value.startswith("--") and not equals):
-            raise InputError(f"the option --{name} needs a value")
-        params[name.replace("-", "_")] = value
+        name = name.replace("-", "_")
+        if not equals and name in switches:
+            value = "yes"
+        elif not equals:
+            value = next(rest, "")
+            if not value or value.startswith("--"):
+                raise InputError(f"the option --{name} needs a value")
+        params[name] = value
     if len(texts) != 1:
         raise InputError(f"{len(texts)} texts were given: {texts}; give one, in quotes if it has spaces")
     return texts[0], params

@@ -8,7 +8,9 @@ import torch
 from thalweg.axes import Step, TokenMap
 from thalweg.capture.record import Block, Capture
 from thalweg.decompose.contributions import shares
+from thalweg.decompose.layout import over_all_tokens
 from thalweg.decompose.parts import Include, Parts, decompose
+from thalweg.numerics import worst
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,6 +18,7 @@ class ContributionGraph:
     """The maps of all blocks, lowest first, with what was checked on the way."""
 
     steps: list[Step]
+    parity: tuple[float, ...]
     errors: tuple[float, ...]
     empty_rows: int
 
@@ -31,14 +34,15 @@ def contribution_graph(
     capture: Capture, blocks: tuple[Block, ...], measure: Callable[[Parts], TokenMap], include: Include = "block"
 ) -> ContributionGraph:
     """Measure the parts of each block, one block at a time, and lay the shares out over all tokens."""
-    steps, errors, empty = [], [], 0
+    steps, parity, errors, empty = [], [], [], 0
     for block in blocks:
         parts = decompose(block, include)
         step, none = step_of(capture, block, measure(parts))
         steps.append(step)
         errors.append(parts.error)
+        parity.append(worst(parts.parities))
         empty += none
-    return ContributionGraph(steps, tuple(errors), empty)
+    return ContributionGraph(steps, tuple(parity), tuple(errors), empty)
 
 
 def step_of(capture: Capture, block: Block, contributions: TokenMap) -> tuple[Step, int]:
@@ -51,10 +55,4 @@ def step_of(capture: Capture, block: Block, contributions: TokenMap) -> tuple[St
     rows = torch.arange(len(contributions), device=contributions.device)
     own = rows if contributions.shape[1] == keys else torch.full_like(rows, keys)
     shared, empty = shares(contributions, own)
-    step = torch.eye(len(capture.tokens), dtype=shared.dtype, device=shared.device)
-    step[block.queries] = 0
-    step[block.queries, block.keys] += shared[:, :keys]
-    if shared.shape[1] > keys:
-        places = rows + block.queries.start
-        step[places, places] += shared[:, keys]
-    return step, empty
+    return over_all_tokens(capture, block, shared[:, :keys], shared[:, keys] if shared.shape[1] > keys else 0.0), empty

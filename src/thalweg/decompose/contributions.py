@@ -50,16 +50,18 @@ def _distances(parts: Parts, target: Tensor, order: int, head: int | None) -> To
     chosen = slice(None) if head is None else slice(head, head + 1)
     given = parts.vectors[chosen].transpose(0, 1).contiguous()  # [key head width]
     keys, width = given.shape[0], given.shape[2]
-    wanted = target / parts.factor
+    wanted, own = target / parts.factor, parts.own / parts.factor
     ones = torch.ones(width, dtype=target.dtype, device=target.device)
     distances = torch.empty(keys + (not own_column), len(target), dtype=target.dtype, device=target.device)
     for rows, weights in parts.rows():
-        by_key = weights[chosen].permute(2, 1, 0).contiguous()  # [key row head]
-        away = torch.empty(by_key.shape[1], width, dtype=target.dtype, device=target.device)
+        by_key = torch.empty(given.shape[1], keys, weights.shape[1], dtype=target.dtype, device=target.device)
+        for turned, one in zip(by_key, weights[chosen], strict=True):
+            turned.copy_(one.T)  # [key row] of one head: torch turns two axes fast, but not three
+        away, there = torch.empty_like(wanted[rows]), wanted[rows]
         for key in range(keys):
-            torch.mm(by_key[key], given[key], out=away).sub_(wanted[rows])
+            torch.mm(by_key[:, key].T, given[key], out=away).sub_(there)
             if own_column and rows.start <= key < rows.stop:
-                away[key - rows.start] += parts.own[key] / parts.factor[key]
+                away[key - rows.start] += own[key]
             sizes = away.abs_() if order == 1 else away.square_()
             torch.mv(sizes, ones, out=distances[key, rows])
     distances = distances.T

@@ -8,7 +8,7 @@ from thalweg.axes import HeadMaps
 from thalweg.capture.attention import Call
 from thalweg.capture.record import Attention, Capture
 from thalweg.errors import InputError
-from thalweg.registry import Target
+from thalweg.target import Target
 
 Slopes = Float[Tensor, "query head value_size"]
 

@@ -13,7 +13,8 @@ from thalweg.capture.record import Capture
 from thalweg.capture.upper import Upper
 from thalweg.errors import InputError, ProofError
 from thalweg.numerics import relative_error, working
-from thalweg.registry import Target, option
+from thalweg.registry import option
+from thalweg.target import Target
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """A block's output as a sum over source tokens, exactly: y_i = Σ_j T_i(x_j) + rest_i.
 
-T_i(x_j) = a_i Σ_h α_ij^h g_j^h + [i = j] own_i. Every norm is linear at the point where it stands (its
-deviation σ is taken from the real pass), so centring, norm weight, scale and multiplier are folded into the
-value vectors g once per source; what depends on the row is one number a_i. ALTI (Ferrando 2022), section 3.1
-of the digest; Kobayashi 2021. Biases belong to no token and stay in `rest`.
+T_i(x_j) = a_i Σ_h α_ij^h g_j^h + [i = j] own_i. Every norm is linear at the point where it stands (its deviation
+σ is taken from the real pass), so centring, norm weight, scale and multiplier are folded into the output
+projection, and with it into the value vectors g, once; what depends on the row is one number a_i. ALTI
+(Ferrando 2022), section 3; Kobayashi 2021. Biases belong to no token and stay in `rest`.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -34,6 +34,7 @@ class Parts:
     rest: Hidden  # biases: what belongs to no token
     output: Hidden  # y, as it really was
     error: float  # of Σ_j T + rest against y
+    parities: list[float] = field(default_factory=list)  # of the rows that `rows` has been over
 
     @property
     def mixes_itself(self) -> bool:
@@ -43,7 +44,8 @@ class Parts:
     def rows(self) -> Iterator[tuple[slice, HeadMaps]]:
         """Attention weights in blocks of rows, their parity checked."""
         for rows, weights, parity in self.block.attention.blocks():
-            if not parity <= self.block.tolerance:
+            self.parities.append(parity)
+            if not parity <= self.block.parity_tolerance:
                 raise ProofError(f"weights times values of {self.block.name!r} are off by {parity:.1e}")
             yield rows, weights
 
@@ -59,27 +61,26 @@ class Parts:
 
 
 def decompose(block: Block, include: Include = "block") -> Parts:
-    """Fold everything linear into the value vectors, and check that the parts add up to what flowed.
+    """Fold everything linear into the projection of the values, and check that the parts add up to what flowed.
 
     `include` leaves out the norm after the sum ("residual"), or the residual as well ("attention").
     """
     exact = working(block.input.dtype)
-    attention = block.attention
-    vectors = attention.values().to(exact) @ block.projection.to(exact)  # [head key width]
-    mixed = torch.einsum("qhv,hvd->qd", attention.output.to(exact), block.projection.to(exact))
+    attention, projection = block.attention, block.projection.to(exact)  # [head value_size width]
+    mixed = torch.einsum("qhv,hvd->qd", attention.output.to(exact), projection)
     bias = torch.zeros_like(mixed) if block.bias is None else block.bias.to(exact).expand_as(mixed)
     factor = torch.ones(len(mixed), 1, dtype=exact, device=mixed.device)
     if block.branch_norm is not None:
         norm = block.branch_norm
         factor = 1 / norm.deviation(mixed + bias)
-        vectors, mixed = norm.linear(vectors), norm.linear(mixed) * factor
+        projection, mixed = norm.linear(projection), norm.linear(mixed) * factor
         bias = norm.linear(bias) * factor
         if norm.bias is not None:
             bias = bias + norm.bias.to(exact)
     for scale in (block.scale, block.multiplier if block.multiplier != 1 else None):
         if scale is not None:
             scale = scale.to(exact) if isinstance(scale, Tensor) else scale
-            vectors, mixed, bias = vectors * scale, mixed * scale, bias * scale
+            projection, mixed, bias = projection * scale, mixed * scale, bias * scale
     own = block.input.to(exact)
     output = block.output.to(exact)
     if include != "block":
@@ -89,7 +90,7 @@ def decompose(block: Block, include: Include = "block") -> Parts:
     if block.norm is not None and include == "block":
         norm = block.norm
         deviation = norm.deviation(own + mixed + bias)
-        vectors, factor = norm.linear(vectors), factor / deviation
+        projection, factor = norm.linear(projection), factor / deviation
         own, mixed, bias = (norm.linear(part) / deviation for part in (own, mixed, bias))
         if norm.bias is not None:
             bias = bias + norm.bias.to(exact)
@@ -102,7 +103,7 @@ def decompose(block: Block, include: Include = "block") -> Parts:
             f"the parts of {block.name!r} add up to something {error:.1e} away from the block's output, "
             f"where {block.tolerance:.1e} is allowed"
         )
-    return Parts(block, vectors, factor, own, bias, output, error)
+    return Parts(block, attention.values().to(exact) @ projection, factor, own, bias, output, error)
 
 
 def mixing_ratio(parts: Parts) -> Float[Tensor, " query"]:

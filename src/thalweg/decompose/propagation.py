@@ -44,7 +44,7 @@ class Propagation:
         parts[here, here] = given.to(parts.dtype)
         return parts
 
-    def through(self, pieces: Sequence[Piece], parts: Sources) -> Sources:
+    def through(self, pieces: Sequence[Piece], parts: Sources) -> Float[Tensor, "image source out"]:
         """Parts taken through pieces one by one, biases included."""
         for piece in pieces:
             parts = piece.linear(parts)
@@ -59,7 +59,9 @@ class Propagation:
             return parts
         return parts + _shares(parts @ bias)[..., None] * bias
 
-    def attention(self, block: Block, values: Path | str, parts: Sources, rows: list[int]) -> Sources:
+    def attention(
+        self, block: Block, values: Path | str, parts: Sources, rows: list[int]
+    ) -> Float[Tensor, "row source width"]:
         """The parts of a block's output at `rows`, from those of its input at all positions."""
         if isinstance(values, str):
             raise InputError(f"decompx takes vectors through attention, but {values}")
@@ -119,7 +121,9 @@ class Propagation:
     def _normed(self, norm: Norm | None, point: Tensor, parts: Sources) -> Sources:
         return parts if norm is None else self.through([NormAt(norm, norm.deviation(point))], parts)
 
-    def _checked(self, path: Path, start: Tensor, end: Tensor, parts: Sources, name: str) -> Sources:
+    def _checked(
+        self, path: Path, start: Tensor, end: Tensor, parts: Sources, name: str
+    ) -> Float[Tensor, "token source out"]:
         """Parts taken along a path, few rows at a time; the path itself must lead to what really flowed."""
         step = max(1, CHUNK_ELEMENTS // (4 * parts.shape[1] * parts.shape[2]))
         arrived, made = [], []

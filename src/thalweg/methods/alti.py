@@ -13,7 +13,8 @@ from thalweg.decompose.contribution_graph import contribution_graph
 from thalweg.decompose.contributions import head_proximity, proximity
 from thalweg.decompose.parts import decompose
 from thalweg.errors import InputError
-from thalweg.registry import Maps, Target, method, option
+from thalweg.registry import Maps, method, option
+from thalweg.target import Target
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ def alti(capture: Capture, target: Target, params: Params) -> Maps:
     return Maps(
         rollout(graph.steps, target.positions),
         torch.stack(graph.steps),
+        graph.parity,
         figures=graph.figures,
         assumed=("MLPs keep each token's information in its place",),
     )

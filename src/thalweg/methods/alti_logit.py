@@ -13,7 +13,8 @@ from thalweg.decompose.contribution_graph import step_of
 from thalweg.decompose.contributions import proximity
 from thalweg.decompose.logits import LogitParams, answer, assumptions, require_sum, terms
 from thalweg.decompose.parts import Parts, decompose
-from thalweg.registry import Maps, Target, method
+from thalweg.registry import Maps, method
+from thalweg.target import Target
 
 
 @dataclass(frozen=True)

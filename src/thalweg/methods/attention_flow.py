@@ -5,16 +5,18 @@ from typing import Literal
 
 import torch
 
-from thalweg.aggregate.max_flow import max_flow
+from thalweg.aggregate.max_flow import Flow, max_flow
 from thalweg.aggregate.rows import normalised, relative_to
 from thalweg.capture.record import Capture
-from thalweg.decompose.attention_graph import Graph, GraphParams, attention_graph
+from thalweg.decompose.attention_graph import Graph
+from thalweg.methods import attention_rollout
 from thalweg.progress import progress
-from thalweg.registry import Maps, Target, method, option
+from thalweg.registry import Maps, method, option
+from thalweg.target import Target
 
 
 @dataclass(frozen=True)
-class Params(GraphParams):
+class Params(attention_rollout.Params):
     normalise: bool = option(True, "rows divided by their sum, as in the paper's code; raw flow values if not")
     solver: Literal["layered", "scipy"] = option("layered", "the exact solver, or SciPy's to check it with")
 
@@ -33,19 +35,19 @@ def attention_flow(capture: Capture, target: Target, params: Params) -> Maps:
     normalised as in the paper's code. Flow spreads over more tokens than rollout and is never below it before
     rows are normalised.
     """
-    graph = attention_graph(capture, target, params)
+    graph = params.graph(capture, target)
     flow = _flow(graph, target, params.solver)
     scores = torch.from_numpy(flow.value)
     if params.receptive_field:
-        even = _flow(attention_graph(capture, target, params, even=True), target, params.solver)
+        even = _flow(params.graph(capture, target, even=True), target, params.solver)
         scores = relative_to(scores, torch.from_numpy(even.value))
     elif params.normalise:
         scores = normalised(scores)
     figures = {"flow gap": flow.gap}
-    return Maps(scores, torch.stack(graph.steps), graph.parity, figures, graph.assumed)
+    return Maps(scores, torch.stack(graph.steps), graph.parity, figures, graph.assumed + params.said())
 
 
-def _flow(graph: Graph, target: Target, solver: str):
-    capacities = [step.double().cpu().numpy() for step in graph.capacities()]
+def _flow(graph: Graph, target: Target, solver: str) -> Flow:
+    capacities = [step.cpu().double().numpy() for step in graph.capacities()]
     with progress("max flow") as report:
         return max_flow(capacities, targets=list(target.positions), solver=solver, progress=report)

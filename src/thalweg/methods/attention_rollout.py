@@ -7,13 +7,37 @@ import torch
 from thalweg.aggregate.rollout import rollout
 from thalweg.aggregate.rows import relative_to
 from thalweg.capture.record import Capture
-from thalweg.decompose.attention_graph import GraphParams, attention_graph
-from thalweg.registry import Maps, Target, method
+from thalweg.decompose.attention_graph import Graph, Share, Weights, attention_graph
+from thalweg.registry import Maps, method, option
+from thalweg.target import Target
 
 
 @dataclass(frozen=True)
-class Params(GraphParams):
-    pass
+class Params:
+    residual: Share = option(
+        0.5, "share of each position that the residual keeps, from 0 to 1, or measured for each position"
+    )
+    weights: Weights = option("attention", "edges: attention, or the positive part of attention times its gradient")
+    layer: int = option(-1, "attention block to explain, from 0; negative numbers count from the top")
+    head: int | None = option(None, "one head of that block over the mean of the heads below")
+    receptive_field: bool = option(
+        False, "divide by what even attention would give, since a causal mask favours early tokens"
+    )
+
+    def said(self) -> tuple[str, ...]:
+        return ("scores are relative to what even attention would give",) if self.receptive_field else ()
+
+    def graph(self, capture: Capture, target: Target, even: bool = False) -> Graph:
+        """The graph that these options describe."""
+        return attention_graph(
+            capture,
+            target,
+            residual=self.residual,
+            weights=self.weights,
+            layer=self.layer,
+            head=self.head,
+            even=even,
+        )
 
 
 @method(
@@ -30,9 +54,9 @@ def attention_rollout(capture: Capture, target: Target, params: Params) -> Maps:
     what really flows (Kobayashi 2021). In causal models early tokens win because every later one can see them;
     receptive_field=True compares with a model that attends evenly.
     """
-    graph = attention_graph(capture, target, params)
+    graph = params.graph(capture, target)
     scores = rollout(graph.steps, target.positions)
     if params.receptive_field:
-        even = attention_graph(capture, target, params, even=True)
+        even = params.graph(capture, target, even=True)
         scores = relative_to(scores, rollout(even.steps, target.positions))
-    return Maps(scores, torch.stack(graph.steps), graph.parity, assumed=graph.assumed)
+    return Maps(scores, torch.stack(graph.steps), graph.parity, assumed=graph.assumed + params.said())

@@ -7,7 +7,8 @@ from thalweg.capture.record import Capture
 from thalweg.capture.upper import upper_half
 from thalweg.decompose.logits import LogitParams, answer, assumptions, require_sum, terms
 from thalweg.decompose.propagation import Propagation
-from thalweg.registry import Maps, Target, method, option
+from thalweg.registry import Maps, method, option
+from thalweg.target import Target
 
 
 @dataclass(frozen=True)

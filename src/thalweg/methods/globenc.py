@@ -13,7 +13,8 @@ from thalweg.decompose.contributions import norms
 from thalweg.decompose.parts import decompose
 from thalweg.errors import InputError
 from thalweg.numerics import working
-from thalweg.registry import Maps, Target, method, option
+from thalweg.registry import Maps, method, option
+from thalweg.target import Target
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ def globenc(capture: Capture, target: Target, params: Params) -> Maps:
     part and the deviation of the norm at the layer's end (N_Enc): the MLP counts in σ₂ only. R = N_L … N_1, without
     an added identity and without normalising layers; the rows of R are normalised at the end. A model without norms
     after its sums (pre-norm) gets the sizes of the parts with the residual alone (N_Res), since the paper finds that
-    norms help both or not at all. No sign, no class: use `decompx` for those. Encoder-decoders are refused.
+    norms help both or not at all; their rows are normalised in each layer, because nothing else holds the sizes of
+    different positions together. No sign, no class: use `decompx` for those. Encoder-decoders are refused.
     """
     if any(block.role != "self" for block in capture.blocks):
         raise InputError("globenc is for one sequence: rows of an encoder and of a decoder have no common scale")
@@ -44,17 +46,14 @@ def globenc(capture: Capture, target: Target, params: Params) -> Maps:
     if any(block.norm is not None for block in blocks):
         layers = upper_half(capture).layers
     steps = [_sizes(block, layer).double() for block, layer in zip(blocks, layers, strict=False)]
-    if params.normalise_layers:
+    post_norm = any(layer is not None for layer in layers)
+    if params.normalise_layers or not post_norm:
         steps = [normalised(step) for step in steps]
     # one factor for a whole layer changes no share, and keeps products of many layers in range
     scores = rollout([step / step.mean() for step in steps], target.positions)
     kept = "MLPs count in the deviation of the norm after them only"
-    left_out = "MLPs are left out, and no norm follows the sums: parts with the residual (N_Res)"
-    return Maps(
-        normalised(scores),
-        torch.stack(steps),
-        assumed=(left_out if all(block.norm is None for block in blocks) else kept,),
-    )
+    left_out = "no norm follows the sums: MLPs are left out, rows of each layer are normalised (N_Res)"
+    return Maps(normalised(scores), torch.stack(steps), assumed=(kept if post_norm else left_out,))
 
 
 def _sizes(block: Block, layer: Feedforward | None) -> TokenMap:

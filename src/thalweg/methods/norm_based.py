@@ -10,7 +10,8 @@ from thalweg.capture.record import Capture
 from thalweg.decompose.contribution_graph import contribution_graph
 from thalweg.decompose.contributions import norms
 from thalweg.decompose.parts import decompose, mixing_ratio
-from thalweg.registry import Maps, Target, method, option
+from thalweg.registry import Maps, method, option
+from thalweg.target import Target
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ def norm_based(capture: Capture, target: Target, params: Params) -> Maps:
     return Maps(
         rollout(graph.steps, target.positions),
         torch.stack(graph.steps),
+        graph.parity,
         figures={**graph.figures, "mean mixing ratio": float(ratios.mean())},
         assumed=("MLPs keep each token's information in its place",),
     )

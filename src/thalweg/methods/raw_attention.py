@@ -7,7 +7,8 @@ import torch
 from thalweg.capture.record import Capture
 from thalweg.decompose.attention_graph import block_weights
 from thalweg.errors import InputError
-from thalweg.registry import Maps, Target, method, option
+from thalweg.registry import Maps, method, option
+from thalweg.target import Target
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from thalweg.capture.upper_wiring import SecondHalf, UpperWiring
 from thalweg.decompose.contribution_graph import step_of
 from thalweg.numerics import working
 from thalweg.progress import progress
-from thalweg.registry import Maps, Target, method, option
+from thalweg.registry import Maps, method, option
+from thalweg.target import Target
 
 COPIES = 32  # zeroings that run as one batch
 

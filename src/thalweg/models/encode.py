@@ -44,7 +44,8 @@ def encode(
     two = bool(getattr(model.config, "is_encoder_decoder", False))
     if target_text is not None and not two:
         raise InputError("target_text is for encoder-decoder models; this model has no decoder")
-    inputs, tokens, single = _read(tokenizer, given)
+    pad = pad_id(model, tokenizer)
+    inputs, tokens, single = _read(tokenizer, given, pad)
     wanted = getattr(model, "main_input_name", "input_ids")
     if wanted not in inputs:
         raise InputError(f"the model reads {wanted}, but {', '.join(inputs)} was given")
@@ -66,10 +67,10 @@ def encode(
     return Encoded(_placed(model, inputs), lengths, sources, targets, single)
 
 
-def _read(tokenizer: Tokenizer | None, given: Given) -> tuple[dict[str, Tensor], list[Tokens] | None, bool]:
+def _read(tokenizer: Tokenizer | None, given: Given, pad: int) -> tuple[dict[str, Tensor], list[Tokens] | None, bool]:
     """(tensors, tokens where the text is known, whether a single example was given)."""
     if isinstance(given, str) or _is_pair(given):
-        tensors, tokens = _from_texts(tokenizer, [given])
+        tensors, tokens = _from_texts(tokenizer, [given], pad)
         return tensors, tokens, True
     if isinstance(given, Mapping):
         return _from_mapping(given)
@@ -84,13 +85,13 @@ def _read(tokenizer: Tokenizer | None, given: Given) -> tuple[dict[str, Tensor],
     if len(given) == 0:
         raise InputError("nothing was given: the list of texts or token ids is empty")
     if all(isinstance(one, str) or _is_pair(one) for one in given):
-        tensors, tokens = _from_texts(tokenizer, list(given))
+        tensors, tokens = _from_texts(tokenizer, list(given), pad)
         return tensors, tokens, False
     rows = [_ids_of(one) for one in given]
     if all(isinstance(row, int) for row in rows):
         return {"input_ids": torch.tensor([rows])}, None, True
     if all(isinstance(row, list) and row for row in rows):
-        return _stack([row for row in rows if isinstance(row, list)]), None, False
+        return _stack([row for row in rows if isinstance(row, list)], pad), None, False
     kinds = " and ".join(sorted({type(one).__name__ for one in given}))
     raise InputError(
         f"a list with a mixture of {kinds}, or with an empty one, was given; expected only texts, only token ids, or "
@@ -126,7 +127,7 @@ def _is_pair(given: Any) -> bool:
     return isinstance(given, tuple) and len(given) == 2 and all(isinstance(t, str) for t in given)
 
 
-def _from_texts(tokenizer: Tokenizer | None, texts: list[Any]) -> tuple[dict[str, Tensor], list[Tokens]]:
+def _from_texts(tokenizer: Tokenizer | None, texts: list[Any], pad: int) -> tuple[dict[str, Tensor], list[Tokens]]:
     if tokenizer is None:
         raise InputError("a text was given, but the model was loaded without a tokenizer")
     rows, tokens = [], []
@@ -141,7 +142,7 @@ def _from_texts(tokenizer: Tokenizer | None, texts: list[Any]) -> tuple[dict[str
             raise InputError(f"the text {text!r} has no tokens of its own for this tokenizer, only special ones")
         tokens.append(one)
         rows.append({k: encoding[k] for k in tokenizer.model_input_names if k in encoding})
-    batch = _stack([row["input_ids"] for row in rows])
+    batch = _stack([row["input_ids"] for row in rows], pad)
     if "token_type_ids" in rows[0]:
         batch["token_type_ids"] = _stack([row["token_type_ids"] for row in rows])["input_ids"]
     return batch, tokens
@@ -227,32 +228,42 @@ def _from_mapping(given: Mapping[str, Any]) -> tuple[dict[str, Tensor], list[Tok
     return inputs, None, single or set(sizes.values()) == {1}
 
 
-def _stack(rows: list[list[int]]) -> dict[str, Tensor]:
+def _stack(rows: list[list[int]], pad: int = 0) -> dict[str, Tensor]:
     longest = max(map(len, rows))
-    ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
+    ids = torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
     mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
     return {"input_ids": ids, "attention_mask": mask}
 
 
-def _right_padded(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+def pad_id(model: PreTrainedModel, tokenizer: Tokenizer | None) -> int:
+    """What stands behind shorter examples; classifiers find their last token by it."""
+    own = getattr(model.config, "pad_token_id", None)
+    own = getattr(tokenizer, "pad_token_id", None) if own is None else own
+    return own if isinstance(own, int) and own >= 0 else 0
+
+
+def _right_padded(inputs: dict[str, Tensor], side: str = "") -> dict[str, Tensor]:
     """The same batch with each example's real tokens first; a mask with holes is refused."""
-    mask = inputs.get("attention_mask")
+    ids, name = inputs[f"{side}input_ids"], f"{side}attention_mask"
+    mask = inputs.get(name)
     if mask is None:
-        return {**inputs, "attention_mask": torch.ones_like(inputs["input_ids"])}
-    if mask.shape != inputs["input_ids"].shape:
-        raise InputError(f"attention_mask has shape {tuple(mask.shape)}, input_ids {tuple(inputs['input_ids'].shape)}")
+        return {**inputs, name: torch.ones_like(ids)}
+    if mask.shape != ids.shape:
+        raise InputError(f"{name} has shape {tuple(mask.shape)}, {side}input_ids {tuple(ids.shape)}")
     first, count = mask.int().argmax(1), mask.sum(1)
     places = torch.arange(mask.shape[1], device=mask.device)
     solid = (places >= first[:, None]) & (places < (first + count)[:, None])
     if (count == 0).any() or not torch.equal(solid, mask.bool()):
         raise InputError(
-            "attention_mask must mark one run of real tokens in every example, with padding only to its "
+            f"{name} must mark one run of real tokens in every example, with padding only to its "
             "left or right; leave out tokens that the model is not to see"
         )
     order = (places + first[:, None]) % mask.shape[1]  # [batch length]
     return {
-        name: value.gather(1, order.to(value.device)) if value.shape == mask.shape else value
-        for name, value in inputs.items()
+        key: value.gather(1, order.to(value.device))
+        if key.startswith("decoder_") == bool(side) and value.shape == mask.shape
+        else value
+        for key, value in inputs.items()
     }
 
 
@@ -308,7 +319,9 @@ def _with_decoder(
     if "decoder_input_ids" in inputs:
         if target_text is not None:
             raise InputError("give target_text or decoder_input_ids, not both")
-        rows = inputs["decoder_input_ids"].tolist()
+        inputs = _right_padded(inputs, "decoder_")
+        real = _real_lengths(inputs, "decoder_input_ids", "decoder_attention_mask")
+        rows = [row[:count] for row, count in zip(inputs["decoder_input_ids"].tolist(), real, strict=True)]
         _check_ids(model, None, rows, decoder=True)
         return inputs, [_from_ids(tokenizer, row) for row in rows]
     start = getattr(model.config, "decoder_start_token_id", None)
@@ -338,7 +351,7 @@ def _with_decoder(
             tokens.append(_joined(head, body, text))
     rows = [[i for i in one.ids if i is not None] for one in tokens]
     _check_ids(model, None, rows, decoder=True)
-    packed = _stack(rows)
+    packed = _stack(rows, pad_id(model, tokenizer))
     return {
         **inputs,
         "decoder_input_ids": packed["input_ids"],

@@ -5,7 +5,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from thalweg.registry import find_method, options
+from thalweg.registry import list_methods, options
 from thalweg.results.attribution import Attribution, Receipt
 from thalweg.results.comparison import Comparison
 from thalweg.results.mixing import Mixing
@@ -25,8 +25,7 @@ def render(attribution: Attribution, top: int = 8) -> RenderableType:
         if len(attribution.targets) > 1:
             parts.append(Text(f"\ntarget {row}: {printable(attribution.targets.pieces[row])}", "bold"))
         parts.append(shaded(attribution, row))
-        if len(attribution.targets) == 1:
-            parts.append(_largest(attribution, row, top))
+        parts.append(_largest(attribution, row, top) if len(attribution.targets) == 1 else _few(attribution, row))
     parts.append(_receipt(attribution.receipt))
     return Group(*parts)
 
@@ -37,7 +36,8 @@ def render_comparison(comparison: Comparison) -> RenderableType:
     parts: list[RenderableType] = [_heading(first, method=False)]
     for one in comparison.attributions:
         parts.append(Text(f"\n{one.method}", "bold"))
-        parts += [shaded(one, row) for row in range(len(one.targets))]
+        for row in range(len(one.targets)):
+            parts += [shaded(one, row), _few(one, row)]
     agreement = comparison.agreement()
     table = Table("rank agreement", *comparison.methods, box=None, header_style="dim")
     for name, row in zip(comparison.methods, agreement, strict=True):
@@ -85,15 +85,18 @@ def _heading(attribution: Attribution, method: bool = True) -> Text:
     text = Text()
     if method:
         text.append(attribution.method, "bold")
-        usual = {one.name: one.default for one in options(find_method(attribution.method).params)}
+        known = list_methods().get(attribution.method)  # a saved result may come from a method of somebody else
+        usual = {one.name: one.default for one in options(known.params)} if known else {}
         chosen = ", ".join(f"{k}={v}" for k, v in attribution.params.items() if v != usual.get(k))
         text.append(f" ({chosen})\n" if chosen else "\n", "dim")
     text.append(f"model {attribution.provenance['model']}", "dim")
     if attribution.prediction is not None:
         text.append("   prediction ")
         text.append(printable(attribution.prediction), "bold")
-    if len(attribution.targets) == 1:
-        text.append(f"   read at {printable(attribution.targets.pieces[0])}")
+        if len(attribution.targets) == 1:
+            text.append(f"   read at {printable(attribution.targets.pieces[0])}")
+    elif len(attribution.targets) == 1:
+        text.append(f"   target {printable(attribution.targets.pieces[0])}")
     return text
 
 
@@ -104,6 +107,11 @@ def _largest(attribution: Attribution, row: int, top: int) -> Table:
         bar = "█" * max(1, round(20 * abs(score) / largest)) if score else ""
         table.add_row(Text(printable(piece)), f"{score:.3f}", Text(bar, "blue" if score >= 0 else "dark_orange"))
     return table
+
+
+def _few(attribution: Attribution, row: int) -> Text:
+    """The largest sources in one line of numbers, for those who see no colours."""
+    return Text("  ".join(f"{printable(piece)} {score:.3f}" for piece, score in attribution.top(4, row)), "dim")
 
 
 def _receipt(receipt: Receipt) -> Text:
