@@ -27,7 +27,7 @@ from transformers import BertForSequenceClassification as Classifier
 SEED = 0
 LABELS = {"negative": 0, "positive": 1}
 VOCABULARY, WIDTH, LAYERS, HEAD_SIZE, POSITIONS = 9_000, 160, 4, 16, 512
-SENTENCES, OPENINGS, HELD_OUT_REVIEWS = 15_000, 600, 1_000
+SENTENCES, OPENINGS, HELD_OUT_REVIEWS = 3_000, 200, 1_000
 Loss = Callable[[Tensor, list[int]], Tensor]  # of a batch's logits and row numbers
 
 
@@ -223,7 +223,7 @@ def card(parameters: int, train: int, minutes: float, right: dict[str, str]) -> 
     return f"""# Thalweg default model
 
 A small English sentiment classifier (`BertForSequenceClassification`; 0 `negative`, 1 `positive`).
-`scripts/train_default_model.py` wrote this folder and measured the numbers below in the same run.
+`scripts/train_default_model.py` wrote this folder and measured the numbers below.
 {LAYERS} layers, width {WIDTH}, {WIDTH // HEAD_SIZE} heads of size {HEAD_SIZE},
 {POSITIONS} positions; lower-casing WordPiece of {VOCABULARY:,} pieces; {parameters:,} parameters.
 
