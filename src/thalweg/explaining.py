@@ -46,6 +46,8 @@ def explain(
     given = make_params(chosen, params)
     goal, pooled = resolve(capture, target)
     maps = chosen.function(capture, goal, given)
+    asked_output = getattr(given, "output", None)  # of methods that can explain another output than the chosen one
+    chosen_output = goal.output if asked_output is None else asked_output
     scores = maps.scores.detach().cpu().double().numpy()
     assumed = maps.assumed
     rows = capture.tokens.select(goal.positions)
@@ -62,7 +64,7 @@ def explain(
         params=params_as_dict(given),
         receipt=_receipt(capture, maps, scores, assumed),
         provenance=capture.provenance,
-        prediction=predicted(subject, goal) if goal.positions == capture.readout else None,
+        prediction=predicted(subject, chosen_output) if goal.positions == capture.readout else None,
     )
 
 
@@ -169,14 +171,14 @@ def _output(capture: Capture, positions: tuple[int, ...]) -> int | None:
     return int(logits.argmax())
 
 
-def predicted(subject: Subject, goal: Target) -> str | None:
-    """The chosen output in words: a label, or a token."""
-    if goal.output is None:
+def predicted(subject: Subject, output: int | None) -> str | None:
+    """An output in words: a label, or a token."""
+    if output is None:
         return None
     labels: Mapping[int, str] = getattr(subject.model.config, "id2label", None) or {}
     if subject.task.endswith("classification"):
-        return labels.get(goal.output, str(goal.output))
-    return str(subject.tokenizer.decode([goal.output])) if subject.tokenizer else str(goal.output)
+        return labels.get(output, str(output))
+    return str(subject.tokenizer.decode([output])) if subject.tokenizer else str(output)
 
 
 def _pooled(rows: Tokens) -> Tokens:

@@ -120,7 +120,7 @@ def test_weights_when_a_row_is_not_a_number_then_are_refused() -> None:
 def test_classifier_when_its_padding_id_is_not_zero_then_answers_in_a_batch_as_alone() -> None:
     config = LlamaConfig(
         vocab_size=99, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, pad_token_id=3, num_labels=3,
+        num_key_value_heads=2, pad_token_id=3,
     )  # fmt: skip
     model = LlamaForSequenceClassification(config).eval()
     randomise(model, torch.Generator().manual_seed(0))

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,7 +20,7 @@ def test_shipped_model_when_measured_then_is_as_good_as_its_card_says(shipped: t
         texts, labels = zip(*rows[start : start + 64], strict=True)
         with torch.no_grad():
             logits = shipped.model(**shipped.tokenizer(list(texts), return_tensors="pt", padding=True)).logits
-        said = [shipped.model.config.id2label[int(i)] for i in logits.argmax(-1)]
+        said = [("negative", "positive")[int(i)] for i in logits.argmax(-1)]
         right += sum(a == b for a, b in zip(said, labels, strict=True))
     card = re.search(r"SST-2 dev \|[^|]*\| ([0-9.]+) %", (DEFAULT_FOLDER / "README.md").read_text())
     assert card is not None
@@ -31,6 +32,7 @@ def test_shipped_model_when_weighed_then_is_small_and_has_small_heads(shipped: t
     files = {path.name: path.stat().st_size for path in DEFAULT_FOLDER.iterdir()}
     assert sum(files.values()) <= 12_000_000
     assert not any(name.endswith((".bin", ".pt", ".pkl")) for name in files)
-    config = shipped.model.config
+    config: Any = shipped.model.config
+    assert config.id2label == {0: "negative", 1: "positive"}
     assert config.hidden_size // config.num_attention_heads == 16
     assert type(shipped.model).__name__ == "BertForSequenceClassification"

@@ -18,9 +18,8 @@ def proximity(parts: Parts, measure: Measure) -> TokenMap:
 
     Columns are the block's keys; a cross-attention block has one more, the last, for its residual.
     """
-    order = ORDER[measure]
-    whole = torch.linalg.vector_norm(parts.output, ord=order, dim=-1)  # [query]
-    return (whole[:, None] - _distances(parts, parts.output, order, None)).clamp_min(0)
+    whole, distances = _distances(parts, parts.output, ORDER[measure], None)
+    return (whole[:, None] - distances).clamp_min(0)
 
 
 def head_proximity(parts: Parts, measure: Measure) -> tuple[HeadMaps, Float[Tensor, " query"]]:
@@ -28,23 +27,25 @@ def head_proximity(parts: Parts, measure: Measure) -> tuple[HeadMaps, Float[Tens
 
     As in information flow routes (Ferrando & Voita 2024): the parts of a row are all heads' keys and the residual.
     """
-    order = ORDER[measure]
-    whole = torch.linalg.vector_norm(parts.output, ord=order, dim=-1)[:, None]  # [query 1]
     keys = parts.vectors.shape[1]
-    apart = [(whole - _distances(parts, parts.output, order, head)).clamp_min(0) for head in range(len(parts.vectors))]
+    apart = []
+    for head in range(len(parts.vectors)):
+        whole, distances = _distances(parts, parts.output, ORDER[measure], head)
+        apart.append((whole[:, None] - distances).clamp_min(0))
     return torch.stack([one[:, :keys] for one in apart]), apart[0][:, keys]
 
 
 def norms(parts: Parts) -> TokenMap:
     """‖T_i(x_j)‖₂, the size of each part (Kobayashi 2021), with the residual's column as in `proximity`."""
-    return _distances(parts, torch.zeros_like(parts.output), 2, None)
+    return _distances(parts, torch.zeros_like(parts.output), 2, None)[1]
 
 
-def _distances(parts: Parts, target: Tensor, order: int, head: int | None) -> TokenMap:
-    """‖target_i − T_i(x_j)‖ for all i and j, without ever holding more than one column of parts.
+def _distances(parts: Parts, target: Tensor, order: int, head: int | None) -> tuple[Float[Tensor, " query"], TokenMap]:
+    """‖target_i‖, and ‖target_i − T_i(x_j)‖ for all i and j, without ever holding more than one column of parts.
 
     T has the factor a_i, which is taken out of the norm: a_i ‖target_i / a_i − Σ_h α_ij^h g_j^h‖. One key at a time
-    is a product of [row head] with [head width], which stays in the processor's cache; several would not.
+    is a product of [row head] with [head width], which stays in the processor's cache; several would not. Both norms
+    are added up in the same way, so that a part that is nothing comes out at exactly the distance of nothing.
     """
     own_column = parts.mixes_itself and head is None
     chosen = slice(None) if head is None else slice(head, head + 1)
@@ -53,24 +54,27 @@ def _distances(parts: Parts, target: Tensor, order: int, head: int | None) -> To
     wanted, own = target / parts.factor, parts.own / parts.factor
     ones = torch.ones(width, dtype=target.dtype, device=target.device)
     distances = torch.empty(keys + (not own_column), len(target), dtype=target.dtype, device=target.device)
+    whole = torch.empty_like(distances[0])
+
+    def size(away: Tensor, out: Tensor) -> None:
+        torch.mv(away.abs_() if order == 1 else away.square_(), ones, out=out)
+
     for rows, weights in parts.rows():
         by_key = torch.empty(given.shape[1], keys, weights.shape[1], dtype=target.dtype, device=target.device)
         for turned, one in zip(by_key, weights[chosen], strict=True):
             turned.copy_(one.T)  # [key row] of one head: torch turns two axes fast, but not three
-        away, there = torch.empty_like(wanted[rows]), wanted[rows]
+        away, there = wanted[rows].clone(), wanted[rows]
+        size(away, whole[rows])
         for key in range(keys):
             torch.mm(by_key[:, key].T, given[key], out=away).sub_(there)
             if own_column and rows.start <= key < rows.stop:
                 away[key - rows.start] += own[key]
-            sizes = away.abs_() if order == 1 else away.square_()
-            torch.mv(sizes, ones, out=distances[key, rows])
-    distances = distances.T
-    if order == 2:
-        distances = distances.sqrt()
-    distances[:, :keys] *= parts.factor
+            size(away, distances[key, rows])
     if not own_column:
-        distances[:, keys] = torch.linalg.vector_norm(target - parts.own, ord=order, dim=-1)
-    return distances
+        size(own - wanted, distances[keys])
+    if order == 2:
+        whole, distances = whole.sqrt(), distances.sqrt()
+    return whole * parts.factor[:, 0], distances.T * parts.factor
 
 
 def shares(contributions: TokenMap, fallback: Int[Tensor, " query"]) -> tuple[TokenMap, int]:

@@ -54,7 +54,7 @@ def value_zeroing(capture: Capture, target: Target, params: Params) -> Maps:
                 moved.append((1 - F.cosine_similarity(after, before, dim=-1)).clamp_min(0))  # [key query]
                 done += len(keys)
                 report(done, total)
-            contributions = torch.cat(moved).T
+            contributions = torch.cat(moved).T * block.attention.visible()  # what is hidden moves by rounding only
             if block.queries != block.keys:  # the residual's column: nothing of it is ever zeroed
                 contributions = F.pad(contributions, (0, 1))
             steps.append(step_of(capture, block, contributions)[0])
