@@ -30,10 +30,12 @@ format: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.capture
+	$(BIN)/python -m benchmarks.flow
+	$(BIN)/python -m benchmarks.alti
 
 docs: $(VENV)/installed-dev
 	$(BIN)/python scripts/write_methods.py > docs/methods.md
-	$(BIN)/python -m tests.architectures > docs/architectures.md
+	$(BIN)/python -m tests.architectures 2>/dev/null > docs/architectures.md
 
 clean:
 	rm -rf $(VENV) $(REAL) .pytest_cache .ruff_cache .hypothesis
