@@ -13,13 +13,13 @@ demo: $(VENV)/installed
 	$(BIN)/thalweg explain "a gorgeous, witty, seductive movie." --words
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 test-real: $(VENV)/installed-dev $(REAL)/installed
 	THALWEG_REAL_MODELS=$(REAL) $(BIN)/python -m pytest -q -m real

@@ -85,12 +85,7 @@ def explain(
     result = result.words() if words else result
     if save is not None:
         _written(lambda: result.save(save), save)
-    if json is not None:
-        _write_json(result.to_dict(), json)
-    else:
-        from thalweg.views.terminal import show
-
-        show(result, Console())
+    _answer(result, json)
 
 
 @app.command()
@@ -115,12 +110,7 @@ def compare(
     result = thalweg.compare(subject, capture, names, _target(target))
     if words:
         result = thalweg.Comparison(tuple(one.words() for one in result.attributions))
-    if json is not None:
-        _write_json(result.to_dict(), json)
-    else:
-        from thalweg.views.terminal import render_comparison
-
-        Console().print(render_comparison(result))
+    _answer(result, json)
 
 
 @app.command()
@@ -137,12 +127,7 @@ def mix(
     """Show how much of itself a token keeps in each layer, by the maps of several methods."""
     subject = _load(model, task, device, dtype)
     result = thalweg.mixing(subject, subject.capture(text, target_text), _names(methods))
-    if json is not None:
-        _write_json(result.to_dict(), json)
-    else:
-        from thalweg.views.terminal import render_mixing
-
-        Console().print(render_mixing(result))
+    _answer(result, json)
 
 
 @app.command()
@@ -220,8 +205,14 @@ def _parameters(arguments: list[str], method: str) -> tuple[str, dict[str, str]]
     return texts[0], params
 
 
-def _write_json(content: dict[str, Any], path: Path) -> None:
-    text = json.dumps(content, ensure_ascii=False)
+def _answer(result: "thalweg.Attribution | thalweg.Comparison | thalweg.Mixing", path: Path | None) -> None:
+    """Show the result, or write it as JSON where that is asked for."""
+    if path is None:
+        from thalweg.views.terminal import render
+
+        Console().print(render(result))
+        return
+    text = json.dumps(result.to_dict(), ensure_ascii=False)
     if str(path) == "-":
         print(text)
     else:

@@ -1,7 +1,9 @@
 """An explanation in a terminal: the text shaded by contribution, the largest sources, the receipt."""
 
+from functools import singledispatch
+
 import numpy as np
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -13,25 +15,26 @@ from thalweg.results.mixing import Mixing
 STEPS = 6  # shades; terminals and eyes tell no more apart
 
 
-def show(attribution: Attribution, console: Console, top: int = 8) -> None:
-    """Print one explanation; several targets are printed one below the other."""
-    console.print(render(attribution, top))
+@singledispatch
+def render(result: object) -> RenderableType:
+    """A result as a person reads it: everything that is asked first, in that order."""
+    raise TypeError(f"there is no view of a {type(result).__name__}")
 
 
-def render(attribution: Attribution, top: int = 8) -> RenderableType:
-    """Everything that a person asks first, in that order."""
+@render.register
+def _(attribution: Attribution) -> RenderableType:
     parts: list[RenderableType] = [_heading(attribution)]
     for row in range(len(attribution.targets)):
         if len(attribution.targets) > 1:
             parts.append(Text(f"\ntarget {row}: {printable(attribution.targets.pieces[row])}", "bold"))
         parts.append(shaded(attribution, row))
-        parts.append(_largest(attribution, row, top) if len(attribution.targets) == 1 else _few(attribution, row))
+        parts.append(_largest(attribution, row) if len(attribution.targets) == 1 else _few(attribution, row))
     parts.append(_receipt(attribution.receipt))
     return Group(*parts)
 
 
-def render_comparison(comparison: Comparison) -> RenderableType:
-    """The text once per method, and how far the methods agree."""
+@render.register
+def _(comparison: Comparison) -> RenderableType:
     first = comparison.attributions[0]
     parts: list[RenderableType] = [_heading(first, method=False)]
     for one in comparison.attributions:
@@ -45,8 +48,8 @@ def render_comparison(comparison: Comparison) -> RenderableType:
     return Group(*parts, Text(), table, *(_receipt(one.receipt) for one in comparison.attributions))
 
 
-def render_mixing(mixing: Mixing) -> RenderableType:
-    """Own-token share by layer, one column per method."""
+@render.register
+def _(mixing: Mixing) -> RenderableType:
     table = Table("layer", *mixing.own, box=None, header_style="dim")
     for number, name in enumerate(mixing.layers):
         row = (f"{means[number]:.3f}" for means in mixing.mean().values())
@@ -100,10 +103,10 @@ def _heading(attribution: Attribution, method: bool = True) -> Text:
     return text
 
 
-def _largest(attribution: Attribution, row: int, top: int) -> Table:
+def _largest(attribution: Attribution, row: int) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 1))
     largest = float(np.abs(attribution.scores[row]).max()) or 1.0
-    for piece, score in attribution.top(top, row):
+    for piece, score in attribution.top(8, row):
         bar = "█" * max(1, round(20 * abs(score) / largest)) if score else ""
         table.add_row(Text(printable(piece)), f"{score:.3f}", Text(bar, "blue" if score >= 0 else "dark_orange"))
     return table
@@ -119,7 +122,7 @@ def _receipt(receipt: Receipt) -> Text:
         f"parity {max(receipt.parity):.0e}",
         f"sum of parts {max(receipt.sum_of_parts):.0e}",
         f"(allowed {receipt.tolerance:.0e})",
-        f"rows sum to 1 within {receipt.row_sum_error:.0e}",
+        *([f"rows sum to 1 within {receipt.row_sum_error:.0e}"] if receipt.row_sum_error < 1e-3 else []),
         *(f"{name} {value:.3g}" for name, value in receipt.figures.items()),
     ]
     text = Text("checked: " + ", ".join(checks), "dim")
