@@ -21,6 +21,12 @@ def minilm() -> tw.Subject:
 
 
 @cache
+def second_seed() -> tw.Subject:
+    """Another encoder of MiniLM's shape."""
+    return tw.load(folder("sre_embedding_model", "model_weights"))
+
+
+@cache
 def reactions() -> tw.Subject:
     return tw.load(folder("rxnfp", "models", "transformers", "bert_ft_10k_25s"), use_safetensors=False)
 

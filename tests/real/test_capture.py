@@ -1,12 +1,13 @@
 """Captures of trained models: what holds for random numbers must hold where activations are extreme."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 import thalweg as tw
-from tests.real.models import minilm, reactions, smollm
+from tests.real.models import minilm, reactions, second_seed, smollm
 from thalweg.capture.record import Capture
 
 pytestmark = pytest.mark.real
@@ -22,8 +23,11 @@ def assert_proved(capture: Capture) -> None:
         assert block.sum_error <= block.tolerance
 
 
-def test_encoder_when_given_a_long_text_then_weights_equal_its_own(shared_data: Path) -> None:
-    subject = minilm()
+@pytest.mark.parametrize("load", [minilm, second_seed])
+def test_encoder_when_given_a_long_text_then_weights_equal_its_own(
+    load: Callable[[], tw.Subject], shared_data: Path
+) -> None:
+    subject = load()
     assert subject.tokenizer is not None
     text = long_text(shared_data, 300)
     capture = subject.capture(text)

