@@ -1,5 +1,5 @@
 # Everything installs into .venv with the versions of constraints.txt; a second run installs nothing.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
