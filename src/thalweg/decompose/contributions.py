@@ -65,11 +65,14 @@ def _distances(parts: Parts, target: Tensor, order: int, head: int | None) -> tu
             turned.copy_(one.T)  # [key row] of one head: torch turns two axes fast, but not three
         away, there = wanted[rows].clone(), wanted[rows]
         size(away, whole[rows])
-        for key in range(keys):
-            torch.mm(by_key[:, key].T, given[key], out=away).sub_(there)
-            if own_column and rows.start <= key < rows.stop:
-                away[key - rows.start] += own[key]
-            size(away, distances[key, rows])
+        columns = distances[:keys, rows].unbind(0)
+        for turned, vectors, column in zip(by_key.unbind(1), given.unbind(0), columns, strict=True):
+            torch.mm(turned.T, vectors, out=away).sub_(there)
+            size(away, column)
+        if own_column:  # a token's own part has the residual in it as well
+            alone = weights[:, :, rows].diagonal(dim1=1, dim2=2)  # [head row]
+            kept = torch.einsum("hr,hrd->rd", alone, parts.vectors[:, rows]) + own[rows]
+            size(kept.sub_(there), distances.diagonal()[rows])
     if not own_column:
         size(own - wanted, distances[keys])
     if order == 2:
