@@ -25,7 +25,8 @@ def section(method: Method) -> str:
     listed = options(method.params)
     if listed:
         lines += ["", "| option | default | expected | meaning |", "| --- | --- | --- | --- |"]
-        lines += [f"| `{o.name}` | {o.default} | {o.choices} | {o.meaning} |" for o in listed]
+        cells = [(f"`{o.name}`", str(o.default), o.choices, o.meaning) for o in listed]
+        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells]
     return "\n".join(lines)
 
 

@@ -46,10 +46,11 @@ def explain(
     given = make_params(chosen, params)
     goal, pooled = resolve(capture, target)
     maps = chosen.function(capture, goal, given)
-    asked_output = getattr(given, "output", None)  # of methods that can explain another output than the chosen one
-    chosen_output = goal.output if asked_output is None else asked_output
     scores = maps.scores.detach().cpu().double().numpy()
     assumed = maps.assumed
+    for name in ("output", "foil"):  # of methods that can explain another output than the model's choice
+        if (asked := getattr(given, name, None)) is not None:
+            assumed += (f"the {name} was chosen: {predicted(subject, asked)}",)
     rows = capture.tokens.select(goal.positions)
     if pooled:
         scores = scores.mean(0, keepdims=True)
@@ -64,7 +65,7 @@ def explain(
         params=params_as_dict(given),
         receipt=_receipt(capture, maps, scores, assumed),
         provenance=capture.provenance,
-        prediction=predicted(subject, chosen_output) if goal.positions == capture.readout else None,
+        prediction=predicted(subject, goal.output) if goal.positions == capture.readout else None,
     )
 
 
@@ -124,9 +125,9 @@ def resolve(capture: Capture, asked: Asked) -> tuple[Target, bool]:
     classifier = capture.logits is not None and capture.logits.dim() == 1
     if asked is None:
         asked = "prediction" if capture.readout else "all"
-    if asked == "all":
+    if isinstance(asked, str) and asked == "all":
         return Target(tuple(range(count)), _output(capture, tuple(range(count)))), False
-    if asked == "prediction":
+    if isinstance(asked, str) and asked == "prediction":
         if not capture.readout:
             raise InputError(
                 "this model makes no single prediction here (a bare encoder, or a masked language model "

@@ -5,8 +5,9 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import cache
+from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
 from jaxtyping import Float
 from torch import Tensor
@@ -165,10 +166,10 @@ def _read(value: Any, kind: type) -> Any:
         return None
     if kind is bool and value in (True, False, "yes", "no", "true", "false"):
         return value in (True, "yes", "true")
-    if kind in (int, float) and not isinstance(value, bool) and isinstance(value, str | int | float):
-        if kind is int and isinstance(value, float):
+    if kind in (int, float) and isinstance(value, str | Real) and not isinstance(value, bool):
+        if kind is int and not isinstance(value, str | Integral):
             raise ValueError
-        return kind(value)
+        return kind(cast(Any, value))
     if kind is str and isinstance(value, str):
         return value
     raise ValueError

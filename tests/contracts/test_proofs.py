@@ -162,3 +162,21 @@ def test_decoder_when_padded_then_its_padding_is_cut_away() -> None:
     assert len(capture.tokens) == len(alone.tokens)
     assert capture.readout == alone.readout
     torch.testing.assert_close(capture.logits, alone.logits, atol=1e-5, rtol=1e-4)
+
+
+def test_values_when_they_are_made_of_other_tokens_then_are_refused() -> None:
+    model = BY_NAME["bert"].build()
+    for layer in range(3):
+        value = model.get_submodule(f"bert.encoder.layer.{layer}.attention.self.value")
+        value.register_forward_hook(lambda _, __, output: output.roll(1, dims=1))
+    with pytest.raises(tw.ProofError, match="mixed by something that is not attention"):
+        tw.load(model).capture(BY_NAME["bert"].inputs(1, 8))
+
+
+def test_capture_when_an_mlp_does_nothing_then_still_works() -> None:
+    model = BY_NAME["bert"].build()
+    with torch.no_grad():
+        model.get_parameter("bert.encoder.layer.1.intermediate.dense.weight").zero_()
+        model.get_parameter("bert.encoder.layer.1.intermediate.dense.bias").zero_()
+    result = tw.explain(tw.load(model), BY_NAME["bert"].inputs(1, 8), "raw_attention")
+    assert result.receipt.row_sum_error < 1e-5

@@ -15,7 +15,7 @@ class Norm:
     """LayerNorm or RMSNorm, which at a fixed point is a linear map: LN(u) = L u / σ(u) + β.
 
     L = diag(γ)(I − 11ᵀ/d) for LayerNorm and diag(γ) for RMSNorm; σ² = var(u) + ε or mean(u²) + ε, the
-    population variance with ε inside the root (Kobayashi 2021; ALTI, section 3.1.2 of the digest).
+    population variance with ε inside the root (Kobayashi 2021; Ferrando 2022).
     """
 
     weight: Float[Tensor, " width"] | None

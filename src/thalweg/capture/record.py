@@ -11,7 +11,7 @@ from torch import Tensor
 from thalweg.axes import HeadMaps, Hidden
 from thalweg.capture.norm import Norm
 from thalweg.capture.observe import Pass
-from thalweg.errors import InputError
+from thalweg.errors import InputError, ProofError
 from thalweg.numerics import working
 from thalweg.tokens import Tokens
 
@@ -159,9 +159,19 @@ class Block:
         """What recomputed attention may differ by: twice as much, since some kernels take the softmax in half."""
         return 2 * self.tolerance
 
+    def rows(self) -> Iterator[tuple[slice, HeadMaps, float]]:
+        """Attention weights in blocks of rows with their parity; a row that is off is refused."""
+        for rows, weights, parity in self.attention.blocks():
+            if not parity <= self.parity_tolerance:
+                raise ProofError(
+                    f"weights times values of {self.name!r} differ from the model's kernel by {parity:.1e} of their "
+                    f"size where {self.parity_tolerance:.1e} is allowed"
+                )
+            yield rows, weights, parity
+
     def weights(self) -> HeadMaps:
-        """All attention weights of the block at once; `attention.blocks()` holds fewer at a time."""
-        return self.attention.weights()
+        """All attention weights of the block at once, checked; `rows` holds fewer at a time."""
+        return torch.cat([weights for _, weights, _ in self.rows()], 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ def check_tokenwise(
     leaves: Sequence[Tensor],
     embedded: Sequence[Tensor],
 ) -> None:
-    """From the embeddings to the first block, between blocks, to the keys of cross-attention, and to the logits."""
+    """From the embeddings to the first block, between blocks, to each block's values, and to the logits."""
     seen = {one.tap: one.value for one in trace.seen}
     before: dict[bool, tuple[str, Tensor]] = {}  # is it the encoder? -> the place below, and its leaf
     if len(embedded) == 1:  # one text; of a speech model the decoder's
@@ -49,9 +49,10 @@ def check_tokenwise(
         before = {True: ("the source's embeddings", embedded[0]), False: ("the target's embeddings", embedded[-1])}
     for number, (wiring, role) in enumerate(zip(blocks, roles, strict=True)):
         place = f"the attention block {wiring.attention!r}"
-        if role == "cross" and True in before:
+        giver = role in ("encoder", "cross")  # whose tokens the values are made of
+        if giver in before:
             value = trace.calls[number][1].value[0]  # [kv_head key value_size]
-            _check(value.transpose(0, 1).flatten(1), *before[True], f"the keys of {place}")
+            _check(value.transpose(0, 1).flatten(1), *before[giver], f"the values of {place}")
         if (role == "encoder") in before:
             name, leaf = before[role == "encoder"]
             state = seen[wiring.residual]

@@ -14,7 +14,7 @@ from thalweg.capture.record import Block, Capture
 from thalweg.capture.run import Anatomy
 from thalweg.capture.upper_wiring import SecondHalf, UpperWiring
 from thalweg.errors import InputError, ProofError
-from thalweg.numerics import relative_error, working
+from thalweg.numerics import relative_error, working, worst
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ def upper_half(capture: Capture) -> Upper:
         return sites if isinstance(sites, str) else read_path(model, sites, first.dtype, first.device)
 
     values = tuple(read(sites) for sites in wiring.values)
-    return Upper(values, tuple(layers), read(wiring.readout), max(layer.error for layer in layers))
+    return Upper(values, tuple(layers), read(wiring.readout), worst(layer.error for layer in layers))
 
 
 def _prove(model: nn.Module, block: Block, half: SecondHalf, seen: dict[Tap, Tensor]) -> Feedforward:
@@ -109,7 +109,7 @@ def _prove(model: nn.Module, block: Block, half: SecondHalf, seen: dict[Tap, Ten
     norm = None if half.norm is None else half.norm.read(model)
     error = relative_error(summed, total)
     if norm is not None:
-        error = max(error, relative_error(norm(summed), output))
+        error = worst([error, relative_error(norm(summed), output)])
     inside = half.inside
     if not isinstance(inside, str):
         inside = read_path(model, inside, block.input.dtype, block.input.device)

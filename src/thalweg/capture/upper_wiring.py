@@ -335,7 +335,7 @@ def _sized(given: Tensor, made: Tensor) -> Iterator[CurveSite]:
     place = int(given.abs().argmax())
     z, f = float(given.flatten()[place]), float(made.flatten()[place])
     low, high = abs(f), 1e6 * abs(f)
-    if not 0 < f / z < 1:
+    if z == 0 or not 0 < f / z < 1:
         return
     for _ in range(200):
         middle = (low * high) ** 0.5

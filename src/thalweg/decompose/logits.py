@@ -13,16 +13,7 @@ from thalweg.capture.record import Capture
 from thalweg.capture.upper import Upper
 from thalweg.errors import InputError, ProofError
 from thalweg.numerics import relative_error, working
-from thalweg.registry import option
 from thalweg.target import Target
-
-
-@dataclass(frozen=True)
-class LogitParams:
-    """Which number of the model's answer is explained."""
-
-    output: int | None = option(None, "class or token id to explain; the one that the model chose when left out")
-    foil: int | None = option(None, "another one: explain how far the output is above it, not the output alone")
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +60,7 @@ class Answer:
         return sums.sum(0, keepdim=True) if self.pooled else sums
 
 
-def answer(capture: Capture, upper: Upper, target: Target, params: LogitParams) -> Answer:
+def answer(capture: Capture, upper: Upper, target: Target, output: int | None, foil: int | None) -> Answer:
     """The logits that a target stands for, proved: the readout must lead to what the model returned."""
     if capture.logits is None:
         raise InputError(
@@ -88,7 +79,7 @@ def answer(capture: Capture, upper: Upper, target: Target, params: LogitParams) 
             f"the readout should lead from the last layer to the model's logits, but is {error:.1e} of their size "
             f"away where {allowed:.1e} is allowed"
         )
-    choice = _choice(logits, params.output if params.output is not None else target.output, params.foil)
+    choice = _choice(logits, target.output if output is None else output, foil)
     return Answer(rows, pieces, choice, (choice * logits).sum(1), pooled)
 
 

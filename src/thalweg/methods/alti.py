@@ -38,6 +38,9 @@ def alti(capture: Capture, target: Target, params: Params) -> Maps:
     ignores what MLPs do, has no sign, and is the same for every class: use `decompx` or `alti_logit` for those.
     """
     blocks = capture.upto(params.layer)
+    heads = blocks[-1].attention.heads
+    if params.head is not None and not 0 <= params.head < heads:
+        raise InputError(f"head {params.head} was asked for, but {blocks[-1].name!r} has the heads 0 to {heads - 1}")
     graph = contribution_graph(capture, blocks, partial(proximity, measure=params.measure))
     if params.head is not None:
         graph.steps[-1] = _head_step(capture, blocks[-1], params.head, params.measure)
@@ -52,9 +55,6 @@ def alti(capture: Capture, target: Target, params: Params) -> Maps:
 
 def _head_step(capture: Capture, block: Block, head: int, measure: Literal["l1", "l2"]) -> Step:
     """What one head brings, as its share of all heads and the residual; every other row and column is empty."""
-    heads = block.attention.heads
-    if not 0 <= head < heads:
-        raise InputError(f"head {head} was asked for, but {block.name!r} has the heads 0 to {heads - 1}")
     apart, own = head_proximity(decompose(block), measure)
     total = (apart.sum((0, 2)) + own).clamp_min(torch.finfo(own.dtype).tiny)
     count = len(capture.tokens)

@@ -11,8 +11,9 @@ from thalweg.capture.record import Capture
 from thalweg.capture.upper import upper_half
 from thalweg.decompose.contribution_graph import step_of
 from thalweg.decompose.contributions import proximity
-from thalweg.decompose.logits import LogitParams, answer, assumptions, require_sum, terms
+from thalweg.decompose.logits import answer, assumptions, require_sum, terms
 from thalweg.decompose.parts import Parts, decompose
+from thalweg.methods.logit_options import LogitParams
 from thalweg.registry import Maps, method
 from thalweg.target import Target
 
@@ -38,7 +39,7 @@ def alti_logit(capture: Capture, target: Target, params: Params) -> Maps:
     explains the difference of two logits. Not for encoder-decoders; for what tokens do through MLPs use `decompx`.
     """
     upper = upper_half(capture)
-    found = answer(capture, upper, target, params)
+    found = answer(capture, upper, target, params.output, params.foil)
     slope, biases = found.slopes()
     rows, slope, mlps = found.positions, slope[found.live], torch.zeros_like(found.value)
     scores = torch.zeros(len(rows), len(capture.tokens), dtype=slope.dtype, device=slope.device)

@@ -9,6 +9,7 @@ from thalweg.aggregate.max_flow import Flow, max_flow
 from thalweg.aggregate.rows import normalised, relative_to
 from thalweg.capture.record import Capture
 from thalweg.decompose.attention_graph import Graph
+from thalweg.errors import InputError
 from thalweg.methods import attention_rollout
 from thalweg.progress import progress
 from thalweg.registry import Maps, method, option
@@ -35,6 +36,8 @@ def attention_flow(capture: Capture, target: Target, params: Params) -> Maps:
     normalised as in the paper's code. Flow spreads over more tokens than rollout and is never below it before
     rows are normalised.
     """
+    if params.receptive_field and not params.normalise:
+        raise InputError("receptive_field gives shares; raw flow values cannot be asked for with it")
     graph = params.graph(capture, target)
     flow = _flow(graph, target, params.solver)
     scores = torch.from_numpy(flow.value)

@@ -8,6 +8,7 @@ from thalweg.aggregate.rollout import rollout
 from thalweg.aggregate.rows import relative_to
 from thalweg.capture.record import Capture
 from thalweg.decompose.attention_graph import Graph, Share, Weights, attention_graph
+from thalweg.errors import InputError
 from thalweg.registry import Maps, method, option
 from thalweg.target import Target
 
@@ -29,6 +30,8 @@ class Params:
 
     def graph(self, capture: Capture, target: Target, even: bool = False) -> Graph:
         """The graph that these options describe."""
+        if self.receptive_field and self.weights != "attention":
+            raise InputError("receptive_field compares attention with even attention; leave the gradient weights out")
         return attention_graph(
             capture,
             target,

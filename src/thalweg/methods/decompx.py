@@ -5,8 +5,9 @@ from typing import Literal
 
 from thalweg.capture.record import Capture
 from thalweg.capture.upper import upper_half
-from thalweg.decompose.logits import LogitParams, answer, assumptions, require_sum, terms
+from thalweg.decompose.logits import answer, assumptions, require_sum, terms
 from thalweg.decompose.propagation import Propagation
+from thalweg.methods.logit_options import LogitParams
 from thalweg.registry import Maps, method, option
 from thalweg.target import Target
 
@@ -34,7 +35,7 @@ def decompx(capture: Capture, target: Target, params: Params) -> Maps:
     texts; experts (MoE) and encoder-decoders are refused.
     """
     upper = upper_half(capture)
-    found = answer(capture, upper, target, params)
+    found = answer(capture, upper, target, params.output, params.foil)
     way = Propagation(params.biases)
     everywhere = list(range(len(capture.tokens)))
     parts = way.start(capture)

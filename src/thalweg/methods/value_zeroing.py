@@ -54,11 +54,15 @@ def value_zeroing(capture: Capture, target: Target, params: Params) -> Maps:
                 moved.append((1 - F.cosine_similarity(after, before, dim=-1)).clamp_min(0))  # [key query]
                 done += len(keys)
                 report(done, total)
-            contributions = torch.cat(moved).T * block.attention.visible()  # what is hidden moves by rounding only
+            visible = block.attention.visible()  # what is hidden moves by rounding only
+            contributions = torch.cat(moved).T.to(visible.device, working(block.input.dtype)) * visible
             if block.queries != block.keys:  # the residual's column: nothing of it is ever zeroed
                 contributions = F.pad(contributions, (0, 1))
             steps.append(step_of(capture, block, contributions)[0])
-    return Maps(rollout(steps, target.positions), torch.stack(steps))
+    said = ["the residual is never zeroed: what a token keeps of itself is understated"]
+    if any(block.role == "cross" for block in blocks):
+        said.append("in cross-attention nothing is left to it, so the prefix has no share")
+    return Maps(rollout(steps, target.positions), torch.stack(steps), assumed=tuple(said))
 
 
 def _states(capture: Capture, number: int, keys: list[int]) -> Float[Tensor, "copy query width"]:
@@ -69,7 +73,7 @@ def _states(capture: Capture, number: int, keys: list[int]) -> Float[Tensor, "co
     copies = max(len(keys), 1)
     queries = capture.blocks[number].queries
     states = seen.reshape(copies, -1, seen.shape[-1])[:, : queries.stop - queries.start]
-    return states.to(working(states.dtype))
+    return states.cpu().double()  # a small angle is lost in single precision
 
 
 @dataclass(eq=False)

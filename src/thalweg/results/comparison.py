@@ -21,8 +21,13 @@ class Comparison:
         return tuple(one.method for one in self.attributions)
 
     def agreement(self) -> Float[np.ndarray, "method method"]:
-        """Spearman's rank correlation between methods over all scores; NaN where one is constant."""
-        ranks = np.stack([rankdata(one.scores, axis=1).ravel() for one in self.attributions])
+        """Spearman's rank correlation between methods over all scores; NaN where one is constant.
+
+        Where a method's scores have a sign, the sizes of all are ranked: most have none.
+        """
+        signed = any((one.scores < 0).any() for one in self.attributions)
+        scores = [np.abs(one.scores) if signed else one.scores for one in self.attributions]
+        ranks = np.stack([rankdata(one, axis=1).ravel() for one in scores])
         ranks = ranks - ranks.mean(1, keepdims=True)
         size = np.linalg.norm(ranks, axis=1, keepdims=True)
         size[size == 0] = np.nan
