@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from thalweg.capture.algebra import Wiring, discover
-from thalweg.capture.attention import Call, Handler
+from thalweg.capture.attention import Call, Handler, adding_leaves
 from thalweg.capture.observe import Pass, Tap, watch
 from thalweg.capture.prove import Place, not_finite, prove_block
 from thalweg.capture.record import Block, Role
@@ -64,13 +64,7 @@ def learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
 
 
 def _learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
-    leaves: list[Tensor] = []
-
-    def attend(call: Call) -> tuple[Tensor, Tensor | None]:
-        output, weights = call.run()
-        leaves.append(torch.zeros_like(output, requires_grad=True))
-        return output + leaves[-1], weights
-
+    attend, leaves = adding_leaves()
     for through_registry in (True, False):
         with embedding_leaves(model) if "input_ids" in inputs else nullcontext([]) as embedded:
             trace = watch(model, _arguments(model, inputs), None, attend, through_registry)

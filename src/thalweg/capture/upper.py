@@ -32,7 +32,6 @@ class Feedforward:
     norm: Norm | None
     output: Hidden
     inside: Path | str
-    error: float
 
     @property
     def given(self) -> Hidden:
@@ -47,7 +46,6 @@ class Upper:
     values: tuple[Path | str, ...]  # from each block's input to its values, [token head*value_size]
     layers: tuple[Feedforward, ...]
     readout: Path | str
-    error: float
 
 
 @dataclass(eq=False)
@@ -93,7 +91,7 @@ def upper_half(capture: Capture) -> Upper:
         return sites if isinstance(sites, str) else read_path(model, sites, first.dtype, first.device)
 
     values = tuple(read(sites) for sites in wiring.values)
-    return Upper(values, tuple(layers), read(wiring.readout), worst(layer.error for layer in layers))
+    return Upper(values, tuple(layers), read(wiring.readout))
 
 
 def _prove(model: nn.Module, block: Block, half: SecondHalf, seen: dict[Tap, Tensor]) -> Feedforward:
@@ -113,7 +111,7 @@ def _prove(model: nn.Module, block: Block, half: SecondHalf, seen: dict[Tap, Ten
     inside = half.inside
     if not isinstance(inside, str):
         inside = read_path(model, inside, block.input.dtype, block.input.device)
-    layer = Feedforward(block, branch, half.multiplier, total, norm, output, inside, error)
+    layer = Feedforward(block, branch, half.multiplier, total, norm, output, inside)
     _require(error, layer, str(half.output))
     return layer
 

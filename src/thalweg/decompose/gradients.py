@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from thalweg.axes import HeadMaps
-from thalweg.capture.attention import Call
+from thalweg.capture.attention import adding_leaves
 from thalweg.capture.record import Attention, Capture
 from thalweg.errors import InputError
 from thalweg.target import Target
@@ -24,13 +24,7 @@ def head_slopes(capture: Capture, target: Target) -> list[Slopes]:
             "gradients need one output to be the gradient of: a model with logits, and a single prediction or "
             "position as target"
         )
-    leaves: list[Tensor] = []
-
-    def attend(call: Call) -> tuple[Tensor, Tensor | None]:
-        output, weights = call.run()
-        leaves.append(torch.zeros_like(output, requires_grad=True))
-        return output + leaves[-1], weights
-
+    attend, leaves = adding_leaves()
     with torch.enable_grad():
         logits = capture.replay(attend).result["logits"][0]
         if logits.dim() == 2:  # [position output]

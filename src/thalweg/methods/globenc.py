@@ -41,7 +41,7 @@ def globenc(capture: Capture, target: Target, params: Params) -> Maps:
     """
     if any(block.role != "self" for block in capture.blocks):
         raise InputError("globenc is for one sequence: rows of an encoder and of a decoder have no common scale")
-    blocks = capture.blocks[: capture.blocks.index(capture.block(params.layer)) + 1]
+    blocks = capture.upto(params.layer)
     layers: tuple[Feedforward | None, ...] = (None,) * len(blocks)
     if any(block.norm is not None for block in blocks):
         layers = upper_half(capture).layers

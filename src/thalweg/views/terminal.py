@@ -41,11 +41,12 @@ def _(comparison: Comparison) -> RenderableType:
         parts.append(Text(f"\n{one.method}", "bold"))
         for row in range(len(one.targets)):
             parts += [shaded(one, row), _few(one, row)]
+        parts.append(_receipt(one.receipt))
     agreement = comparison.agreement()
     table = Table("rank agreement", *comparison.methods, box=None, header_style="dim")
     for name, row in zip(comparison.methods, agreement, strict=True):
         table.add_row(name, *("–" if np.isnan(v) else f"{v:+.2f}" for v in row))
-    return Group(*parts, Text(), table, *(_receipt(one.receipt) for one in comparison.attributions))
+    return Group(*parts, Text(), table)
 
 
 @render.register
@@ -120,8 +121,7 @@ def _few(attribution: Attribution, row: int) -> Text:
 def _receipt(receipt: Receipt) -> Text:
     checks = [
         f"parity {max(receipt.parity):.0e}",
-        f"sum of parts {max(receipt.sum_of_parts):.0e}",
-        f"(allowed {receipt.tolerance:.0e})",
+        f"sum of parts {max(receipt.sum_of_parts):.0e} (allowed {receipt.tolerance:.0e})",
         *([f"rows sum to 1 within {receipt.row_sum_error:.0e}"] if receipt.row_sum_error < 1e-3 else []),
         *(f"{name} {value:.3g}" for name, value in receipt.figures.items()),
     ]
