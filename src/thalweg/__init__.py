@@ -20,7 +20,7 @@ _LAZY = {
     "Attribution": "thalweg.results.attribution",
     "Comparison": "thalweg.results.comparison",
     "Mixing": "thalweg.results.mixing",
-    "Receipt": "thalweg.results.attribution",
+    "Receipt": "thalweg.results.receipt",
     "list_methods": "thalweg.registry",
     "ThalwegError": "thalweg.errors",
     "InputError": "thalweg.errors",
@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     from thalweg.explaining import compare, explain, mixing
     from thalweg.models.load import Subject, load
     from thalweg.registry import list_methods
-    from thalweg.results.attribution import Attribution, Receipt
+    from thalweg.results.attribution import Attribution
     from thalweg.results.comparison import Comparison
     from thalweg.results.mixing import Mixing
+    from thalweg.results.receipt import Receipt
 
 
 def __getattr__(name: str) -> Any:

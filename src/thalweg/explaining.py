@@ -13,10 +13,11 @@ from thalweg.capture.record import Capture
 from thalweg.errors import InputError
 from thalweg.models.encode import Given
 from thalweg.models.load import Subject
-from thalweg.registry import Maps, find_method, make_params, params_as_dict
-from thalweg.results.attribution import Attribution, Receipt, row_sum_error
+from thalweg.registry import find_method, make_params, params_as_dict
+from thalweg.results.attribution import Attribution
 from thalweg.results.comparison import Comparison
 from thalweg.results.mixing import Mixing, own_share
+from thalweg.results.receipt import Receipt, block_checks
 from thalweg.target import Target
 from thalweg.tokens import Tokens
 
@@ -63,7 +64,7 @@ def explain(
         sources=capture.tokens,
         method=method,
         params=params_as_dict(given),
-        receipt=_receipt(capture, maps, scores, assumed),
+        receipt=Receipt(block_checks(capture.blocks, maps.parity), dict(maps.figures), assumed),
         provenance=capture.provenance,
         prediction=predicted(subject, goal.output) if goal.positions == capture.readout else None,
     )
@@ -187,14 +188,3 @@ def _pooled(rows: Tokens) -> Tokens:
 
     one = anonymous(1)
     return Tokens(("[mean of all]",), one.ids, (True,), one.spans, one.words, one.segments, rows.texts)
-
-
-def _receipt(capture: Capture, maps: Maps, scores: np.ndarray, assumed: tuple[str, ...]) -> Receipt:
-    return Receipt(
-        parity=maps.parity or tuple(block.parity for block in capture.blocks),
-        sum_of_parts=tuple(block.sum_error for block in capture.blocks),
-        tolerance=max(block.parity_tolerance for block in capture.blocks),
-        row_sum_error=row_sum_error(scores),
-        figures=dict(maps.figures),
-        assumed=assumed,
-    )

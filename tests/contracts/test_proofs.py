@@ -179,4 +179,4 @@ def test_capture_when_an_mlp_does_nothing_then_still_works() -> None:
         model.get_parameter("bert.encoder.layer.1.intermediate.dense.weight").zero_()
         model.get_parameter("bert.encoder.layer.1.intermediate.dense.bias").zero_()
     result = tw.explain(tw.load(model), BY_NAME["bert"].inputs(1, 8), "raw_attention")
-    assert result.receipt.row_sum_error < 1e-5
+    assert result.row_sum_error < 1e-5

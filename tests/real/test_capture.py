@@ -47,7 +47,7 @@ def test_classifier_when_explained_then_rows_are_distributions() -> None:
     assert_proved(capture)
     assert capture.readout == (0,)
     result = tw.explain(subject, capture)
-    assert result.receipt.row_sum_error < 1e-5
+    assert result.row_sum_error < 1e-5
     assert len(capture.blocks) == 12
 
 

@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 import thalweg as tw
 from tests.unit.test_tokens import tokens
 from thalweg.registry import list_methods
+from thalweg.results.receipt import Check
 from thalweg.tokens import Tokens, anonymous
 
 TEXT = "unhappy film"
@@ -34,10 +35,7 @@ def attribution(
         "method": "raw_attention",
         "params": {"layer": -1, "head": None},
         "receipt": tw.Receipt(
-            parity=(1e-7, 2e-7),
-            sum_of_parts=(3e-7,),
-            tolerance=1e-5,
-            row_sum_error=float(np.abs(scores.sum(1) - 1).max()) if scores.size else 0.0,
+            checks={"parity": Check((1e-7, 2e-7), 2e-5), "sum_of_parts": Check((3e-7,), 1e-5)},
             figures=figures or {"share": 0.25},
             assumed=("nothing", "much"),
         ),
@@ -139,7 +137,7 @@ def test_select_when_special_is_off_then_drops_their_columns_and_nothing_else() 
 def test_select_when_columns_are_dropped_then_the_receipt_does_not_claim_full_rows() -> None:
     scores = np.array([[0.1, 0.2, 0.3, 0.3, 0.1]])
     found = attribution(scores, FIVE.select((0,)), FIVE).select(special=False)
-    assert found.receipt.row_sum_error == pytest.approx(0.2)
+    assert found.row_sum_error == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("rows", [[3], [-4], [0, 99]])

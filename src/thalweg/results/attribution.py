@@ -10,29 +10,13 @@ from jaxtyping import Float
 
 from thalweg.axes import LayerArray, ScoreArray
 from thalweg.errors import InputError, MissingExtraError
+from thalweg.results.receipt import Receipt
 from thalweg.tokens import Tokens
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pandas import DataFrame
-
-
-@dataclass(frozen=True)
-class Receipt:
-    """What was checked against the real pass, and to what error.
-
-    `parity`: weights times values against the model's own kernel, and `sum_of_parts`: input plus
-    attention branch against what flowed, both relative and per block. `assumed` says in words what was
-    taken for granted.
-    """
-
-    parity: tuple[float, ...]
-    sum_of_parts: tuple[float, ...]
-    tolerance: float
-    row_sum_error: float
-    figures: Mapping[str, float]
-    assumed: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +42,11 @@ class Attribution:
                 object.__setattr__(self, name, array)
         for name in ("params", "provenance"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    @property
+    def row_sum_error(self) -> float:
+        """How far the rows are from summing to one."""
+        return float(np.abs(self.scores.sum(1) - 1).max(initial=0.0))
 
     def words(self) -> "Attribution":
         """The same over whole words: sources are summed, targets averaged, so rows keep their sum."""
@@ -103,18 +92,16 @@ class Attribution:
         columns = tuple(i for i, is_special in enumerate(self.sources.special) if special or not is_special)
         return replace(
             self,
-            scores=(scores := self.scores[np.ix_(rows, columns)]),
+            scores=self.scores[np.ix_(rows, columns)],
             per_layer=None if len(columns) < len(self.sources) else self.per_layer,
             targets=self.targets.select(rows),
             sources=self.sources.select(columns),
-            receipt=replace(self.receipt, row_sum_error=row_sum_error(scores)),
         )
 
     def renormalised(self) -> "Attribution":
         """Rows divided by the sum of their absolute values; a row of zeros stays as it is."""
         size = np.abs(self.scores).sum(1, keepdims=True)
-        scores = self.scores / np.where(size == 0, 1, size)
-        return replace(self, scores=scores, receipt=replace(self.receipt, row_sum_error=row_sum_error(scores)))
+        return replace(self, scores=self.scores / np.where(size == 0, 1, size))
 
     def to_pandas(self) -> "DataFrame":
         """One row per pair of target and source."""
@@ -152,11 +139,6 @@ class Attribution:
         from thalweg.results.storage import load
 
         return load(path)
-
-
-def row_sum_error(scores: ScoreArray) -> float:
-    """How far the rows are from summing to one."""
-    return float(np.abs(scores.sum(1) - 1).max(initial=0.0))
 
 
 def _merged(tokens: Tokens, groups: list[tuple[str, list[int]]]) -> Tokens:

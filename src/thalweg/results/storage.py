@@ -3,9 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Mapping
 from dataclasses import asdict
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from thalweg.errors import InputError
-from thalweg.results.attribution import Attribution, Receipt
+from thalweg.results.attribution import Attribution
+from thalweg.results.receipt import Receipt
 from thalweg.tokens import Tokens
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def header(attribution: Attribution) -> dict[str, Any]:
@@ -28,7 +27,7 @@ def header(attribution: Attribution) -> dict[str, Any]:
         "prediction": attribution.prediction,
         "targets": asdict(attribution.targets),
         "sources": asdict(attribution.sources),
-        "receipt": {**vars(attribution.receipt), "figures": _finite(attribution.receipt.figures)},
+        "receipt": attribution.receipt.to_dict(),
         "provenance": dict(attribution.provenance),
     }
 
@@ -74,7 +73,6 @@ def load(path: str | Path) -> Attribution:
 
 
 def _attribution(described: dict[str, Any], arrays: dict[str, Any]) -> Attribution:
-    receipt = described["receipt"]
     return Attribution(
         scores=arrays["scores"],
         per_layer=arrays.get("per_layer"),
@@ -83,21 +81,9 @@ def _attribution(described: dict[str, Any], arrays: dict[str, Any]) -> Attributi
         method=described["method"],
         params=described["params"],
         prediction=described["prediction"],
-        receipt=Receipt(
-            parity=tuple(receipt["parity"]),
-            sum_of_parts=tuple(receipt["sum_of_parts"]),
-            tolerance=receipt["tolerance"],
-            row_sum_error=receipt["row_sum_error"],
-            figures=receipt["figures"],
-            assumed=tuple(receipt["assumed"]),
-        ),
+        receipt=Receipt.from_dict(described["receipt"]),
         provenance=described["provenance"],
     )
-
-
-def _finite(figures: Mapping[str, float]) -> dict[str, float | None]:
-    """JSON has no NaN and no infinity."""
-    return {name: value if isfinite(value) else None for name, value in figures.items()}
 
 
 def _tokens(columns: dict[str, list]) -> Tokens:

@@ -8,9 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from thalweg.registry import list_methods, options
-from thalweg.results.attribution import Attribution, Receipt
+from thalweg.results.attribution import Attribution
 from thalweg.results.comparison import Comparison
 from thalweg.results.mixing import Mixing
+from thalweg.results.receipt import Receipt
 
 STEPS = 6  # shades; terminals and eyes tell no more apart
 
@@ -29,7 +30,7 @@ def _(attribution: Attribution) -> RenderableType:
             parts.append(Text(f"\ntarget {row}: {printable(attribution.targets.pieces[row])}", "bold"))
         parts.append(shaded(attribution, row))
         parts.append(_largest(attribution, row) if len(attribution.targets) == 1 else _few(attribution, row))
-    parts.append(_receipt(attribution.receipt))
+    parts.append(_receipt(attribution.receipt, attribution.row_sum_error))
     return Group(*parts)
 
 
@@ -41,7 +42,7 @@ def _(comparison: Comparison) -> RenderableType:
         parts.append(Text(f"\n{one.method}", "bold"))
         for row in range(len(one.targets)):
             parts += [shaded(one, row), _few(one, row)]
-        parts.append(_receipt(one.receipt))
+        parts.append(_receipt(one.receipt, one.row_sum_error))
     agreement = comparison.agreement()
     table = Table("rank agreement", *comparison.methods, box=None, header_style="dim")
     for name, row in zip(comparison.methods, agreement, strict=True):
@@ -118,11 +119,13 @@ def _few(attribution: Attribution, row: int) -> Text:
     return Text("  ".join(f"{printable(piece)} {score:.3f}" for piece, score in attribution.top(4, row)), "dim")
 
 
-def _receipt(receipt: Receipt) -> Text:
+def _receipt(receipt: Receipt, row_sum_error: float = 1.0) -> Text:
     checks = [
-        f"parity {max(receipt.parity):.0e}",
-        f"sum of parts {max(receipt.sum_of_parts):.0e} (allowed {receipt.tolerance:.0e})",
-        *([f"rows sum to 1 within {receipt.row_sum_error:.0e}"] if receipt.row_sum_error < 1e-3 else []),
+        *(
+            f"{name.replace('_', ' ')} {check.worst:.0e} (allowed {check.allowed:.0e})"
+            for name, check in receipt.checks.items()
+        ),
+        *([f"rows sum to 1 within {row_sum_error:.0e}"] if row_sum_error < 1e-3 else []),
         *(f"{name} {value:.3g}" for name, value in receipt.figures.items()),
     ]
     text = Text("checked: " + ", ".join(checks), "dim")
