@@ -17,9 +17,18 @@ _LAZY = {
     "explain": "thalweg.explaining",
     "compare": "thalweg.explaining",
     "mixing": "thalweg.explaining",
+    "trust": "thalweg.trusting",
+    "trust_head": "thalweg.trusting",
+    "trust_by_length": "thalweg.trusting",
+    "intervals": "thalweg.trusting",
+    "alternatives": "thalweg.trusting",
     "Attribution": "thalweg.results.attribution",
     "Comparison": "thalweg.results.comparison",
     "Mixing": "thalweg.results.mixing",
+    "Certificate": "thalweg.results.trust",
+    "Intervals": "thalweg.results.trust",
+    "Alternatives": "thalweg.results.trust",
+    "LengthCurve": "thalweg.results.trust",
     "Receipt": "thalweg.results.receipt",
     "list_methods": "thalweg.registry",
     "ThalwegError": "thalweg.errors",
@@ -29,8 +38,9 @@ _LAZY = {
 }
 
 __all__ = [
-    "load", "Subject", "Capture", "explain", "compare", "mixing", "Attribution", "Comparison", "Mixing", "Receipt",
-    "list_methods", "ThalwegError", "InputError", "ModelError", "ProofError", "__version__",
+    "load", "Subject", "Capture", "explain", "compare", "mixing", "trust", "trust_head", "trust_by_length", "intervals",
+    "alternatives", "Attribution", "Comparison", "Mixing", "Certificate", "Intervals", "Alternatives", "LengthCurve",
+    "Receipt", "list_methods", "ThalwegError", "InputError", "ModelError", "ProofError", "__version__",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -43,6 +53,8 @@ if TYPE_CHECKING:
     from thalweg.results.comparison import Comparison
     from thalweg.results.mixing import Mixing
     from thalweg.results.receipt import Receipt
+    from thalweg.results.trust import Alternatives, Certificate, Intervals, LengthCurve
+    from thalweg.trusting import alternatives, intervals, trust, trust_by_length, trust_head
 
 
 def __getattr__(name: str) -> Any:

@@ -42,7 +42,7 @@ def explain(
     >>> result.scores.shape[0], round(float(result.scores.sum()), 3)
     (1, 1.0)
     """
-    capture = _one(subject, text)
+    capture = one_capture(subject, text)
     chosen = find_method(method)
     given = make_params(chosen, params)
     goal, pooled = resolve(capture, target)
@@ -84,7 +84,7 @@ def compare(
     """
     if isinstance(methods, str) or not isinstance(methods, Sequence) or not 2 <= len(set(methods)) == len(methods):
         raise InputError(f"compare takes a list of two or more different methods; {methods!r} was given")
-    capture = _one(subject, text)
+    capture = one_capture(subject, text)
     return Comparison(tuple(explain(subject, capture, name, target) for name in methods))
 
 
@@ -100,7 +100,7 @@ def mixing(
     >>> report.mean()["alti"].shape
     (4,)
     """
-    capture = _one(subject, text)
+    capture = one_capture(subject, text)
     own = {}
     for name in methods:
         found = explain(subject, capture, name, "all")
@@ -113,7 +113,8 @@ def mixing(
     return Mixing(own, tuple(block.name for block in capture.blocks), dict(capture.provenance))
 
 
-def _one(subject: Subject, text: Given | Capture) -> Capture:
+def one_capture(subject: Subject, text: Given | Capture) -> Capture:
+    """The capture of one example, or the one that was given."""
     capture = text if isinstance(text, Capture) else subject.capture(text)
     if not isinstance(capture, Capture):
         raise InputError("one example is explained at a time; capture a list with subject.capture(texts)")

@@ -12,6 +12,11 @@ def working(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
+def double(tensor: Tensor) -> Tensor:
+    """In double precision, on the CPU: for factorisations of small matrices, which devices do slowly or not at all."""
+    return tensor.detach().to("cpu", torch.float64)
+
+
 def tolerance(dtype: torch.dtype, terms: int) -> float:
     """How far a sum of `terms` numbers may be from the model's own, relative to its size.
 

@@ -1,6 +1,7 @@
 """The positions of a pass as a person reads them: pieces, places in the text, and words."""
 
 from dataclasses import dataclass, replace
+from unicodedata import category
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,20 @@ class Tokens:
             segments=pick(self.segments),
         )
 
+    def kinds(self) -> tuple[str, ...]:
+        """The kind of every token: a special token by its own name, "first token", "punctuation" or "content"."""
+        firsts = {self.segments.index(segment) for segment in set(self.segments)}
+        return tuple(
+            piece
+            if special
+            else "first token"
+            if position in firsts
+            else "punctuation"
+            if _is_punctuation(piece)
+            else "content"
+            for position, (piece, special) in enumerate(zip(self.pieces, self.special, strict=True))
+        )
+
     def word_groups(self) -> list[tuple[str, list[int]]]:
         """Words with the positions that make them up.
 
@@ -88,6 +103,12 @@ class Tokens:
         if not spans or text is None:
             return "".join(self.pieces[p] for p in positions)
         return text[spans[0][0] : max(end for _, end in spans)].strip() or "".join(self.pieces[p] for p in positions)
+
+
+def _is_punctuation(piece: str) -> bool:
+    """Whether there is a mark and nothing else but what tokenizers add: spaces, and their signs for them."""
+    marks = [c for c in piece if not c.isspace() and c not in "▁Ġ#"] or [c for c in piece if c == "#"]
+    return bool(marks) and all(category(c)[0] in "PS" for c in marks)
 
 
 def anonymous(count: int) -> Tokens:

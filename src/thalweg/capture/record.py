@@ -55,14 +55,27 @@ class Attention:
         """Each head's value vectors, a key-value head repeated for the heads that share it."""
         return self._per_head(self.value.to(working(self.value.dtype)))
 
+    def keys(self) -> Float[Tensor, "head key size"] | None:
+        """Each head's keys as its kernel got them, rotated where the model rotates; None where they were not seen."""
+        return None if self.key is None else self._per_head(self.key.to(working(self.key.dtype)))
+
+    def bends(self, rows: slice = slice(None)) -> HeadMaps:
+        """The slope of the cap on each logit: one where there is none."""
+        logits = self._logits(rows)
+        return torch.ones_like(logits) if self.softcap is None else 1 - torch.tanh(logits / self.softcap) ** 2
+
+    def _logits(self, rows: slice) -> HeadMaps:
+        """Scaled products of queries and keys, before anything is added."""
+        keys = self.keys()
+        assert self.query is not None and keys is not None
+        return (self.query[:, rows].to(keys.dtype) @ keys.mT).mul_(self.scaling)
+
     def weights(self, rows: slice = slice(None)) -> HeadMaps:
         """Attention weights of the chosen query rows."""
         exact = working(self.value.dtype)
         if self.kept is not None:
             return self.kept[:, rows].to(exact)
-        assert self.query is not None and self.key is not None
-        logits = self.query[:, rows].to(exact) @ self._per_head(self.key.to(exact)).mT
-        logits *= self.scaling  # [head row key]
+        logits = self._logits(rows)
         if self.softcap is not None:
             logits = self.softcap * torch.tanh(logits / self.softcap)
         if self.bias is not None:
@@ -108,6 +121,11 @@ class Attention:
         everything = torch.ones(len(self.output), self.value.shape[1], dtype=torch.bool, device=self.value.device)
         hidden = self._hidden(slice(None))
         return everything if hidden is None else everything & ~hidden.all(0)
+
+    def heads_see_alike(self) -> bool:
+        """Whether the same keys are hidden from all heads."""
+        hidden = None if self.mask is None else self._hidden(slice(None))
+        return hidden is None or bool((hidden == hidden[:1]).all())
 
     def _hidden(self, rows: slice) -> Bool[Tensor, "any_head row key"] | None:
         """Keys that the mask, or the kernel itself, hides from a query."""

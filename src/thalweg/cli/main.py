@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from inspect import cleandoc
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import typer
 from rich.console import Console
@@ -131,6 +131,47 @@ def mix(
 
 
 @app.command()
+def trust(
+    text: Annotated[str | None, typer.Argument(help="The text whose attention is judged.")] = None,
+    layer: Annotated[int | None, typer.Option(help="With --head: all about one head.")] = None,
+    head: Annotated[int | None, typer.Option(help="With --layer: all about one head.")] = None,
+    target: Goal = None,
+    lengths: Annotated[
+        Path | None, typer.Option(help="A text file: figures against length instead, over pieces cut from it.")
+    ] = None,
+    model: Model = None,
+    task: Task = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    target_text: TargetText = None,
+    json: Json = None,
+) -> None:
+    """Say for which heads attention is determined at all, how much of it has no effect, and what it could be instead.
+
+    With --layer and --head: intervals for the largest weights of the target's row, and other attention with the same
+    output, proved on the model.
+    """
+    if (text is None) == (lengths is None):
+        raise InputError("give either a text or --lengths with a text file")
+    if (layer is None) != (head is None):
+        raise InputError("--layer and --head go together: give both, or neither for all heads")
+    if target is not None and layer is None:
+        raise InputError("--target chooses rows of one head: give --layer and --head too")
+    lines = [] if lengths is None else _lines(lengths)
+    subject = _load(model, task, device, dtype)
+    if text is None:
+        if layer is not None or target_text is not None:
+            raise InputError("--lengths looks at all heads of pieces of a file: leave --layer, --head and texts out")
+        _answer(thalweg.trust_by_length(subject, lines), json)
+        return
+    capture = subject.capture(text, target_text)
+    if layer is None or head is None:
+        _answer(thalweg.trust(subject, capture), json)
+    else:
+        _answer(thalweg.trust_head(subject, capture, layer, head, _target(target)), json)
+
+
+@app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(help="A method, for its parameters.")] = None,
 ) -> None:
@@ -158,6 +199,19 @@ def _load(model: str | None, task: str | None, device: str | None, dtype: str | 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     return thalweg.load(model, task=task, device=device, dtype=dtype)  # pyright: ignore[reportArgumentType]
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines of a text file that are not empty."""
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    except OSError as error:
+        raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{str(path)!r} is not a text file in UTF-8: {error.reason} at byte {error.start}") from error
+    if not lines:
+        raise InputError(f"{str(path)!r} is empty; expected a text file")
+    return lines
 
 
 def _names(listed: str) -> list[str]:
@@ -205,10 +259,14 @@ def _parameters(arguments: list[str], method: str) -> tuple[str, dict[str, str]]
     return texts[0], params
 
 
-def _answer(result: "thalweg.Attribution | thalweg.Comparison | thalweg.Mixing", path: Path | None) -> None:
+class _Result(Protocol):
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def _answer(result: _Result, path: Path | None) -> None:
     """Show the result, or write it as JSON where that is asked for."""
     if path is None:
-        from thalweg.views.terminal import render
+        from thalweg.views import render
 
         Console().print(render(result))
         return

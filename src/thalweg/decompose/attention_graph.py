@@ -3,7 +3,9 @@
 Rollout multiplies these maps, flow takes them as capacities.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Literal
 
@@ -16,11 +18,13 @@ from thalweg.decompose.gradients import Slopes, gradient_weights, head_slopes
 from thalweg.decompose.layout import over_all_tokens
 from thalweg.decompose.parts import decompose, mixing_ratio
 from thalweg.errors import InputError
+from thalweg.identifiability.value_space import value_space
 from thalweg.numerics import worst
 from thalweg.target import Target
 
 Share = float | Literal["measured"]
-Weights = Literal["attention", "attention_gradient"]
+Weights = Literal["attention", "attention_gradient", "effective", "effective_row_sum"]
+Change = Callable[[slice, HeadMaps], HeadMaps]  # from the weights of some rows to what is used in their place
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +37,12 @@ class Graph:
     assumed: tuple[str, ...]
 
     def capacities(self) -> list[Step]:
-        """The same as capacities: a token that a block does not touch passes without limit."""
+        """The same as capacities: an untouched token passes without limit, and nothing passes below zero."""
         capacities = []
         for step, block in zip(self.steps, self.blocks, strict=True):
             untouched = torch.ones(len(step), dtype=torch.bool, device=step.device)
             untouched[block.queries] = False
-            capacities.append(step + torch.diag(torch.where(untouched, inf, 0.0).to(step.dtype)))
+            capacities.append(step.clamp_min(0) + torch.diag(torch.where(untouched, inf, 0.0).to(step.dtype)))
         return capacities
 
 
@@ -52,13 +56,18 @@ def attention_graph(
     head: int | None = None,
     even: bool = False,
 ) -> Graph:
-    """Each block as own · I + (1 − own) · W, its rows summing to one.
+    """Each block as own · I + (1 − own) · W, its rows summing to one (with effective attention: as they are).
 
     With `even` W spreads evenly over the keys that a query may see: the graph of a model that looks at nothing
     in particular.
     """
     if not isinstance(residual, str) and not 0 <= residual <= 1:
         raise InputError(f"residual was given {residual}; expected a share from 0 to 1, or 'measured'")
+    effective = weights in ("effective", "effective_row_sum")
+    if effective and residual == "measured":
+        raise InputError(
+            "a measured residual needs attention's own weights; give a share from 0 to 1 with effective ones"
+        )
     chosen = capture.upto(layer)
     use_slopes = weights == "attention_gradient" and not even
     slopes = head_slopes(capture, target) if use_slopes else [None] * len(capture.blocks)
@@ -68,24 +77,43 @@ def attention_graph(
             seen = block.attention.visible().to(block.summed.dtype)
             edges, error = seen / seen.sum(-1, keepdim=True), 0.0
         else:
-            edges, error = block_weights(block, head if block is chosen[-1] else None, slope)
-        steps.append(_step(capture, block, edges, residual))
+            change = _change(block, weights, slope)
+            edges, error = block_weights(block, head if block is chosen[-1] else None, change)
+        if block.attention.has_sinks and not effective:
+            edges = normalised(edges)
+        step = _step(capture, block, edges, residual)
+        steps.append(step if effective else normalised(step))
         parity.append(error)
     return Graph(steps, chosen, tuple(parity), _assumptions(capture, residual, weights))
 
 
-def block_weights(block: Block, head: int | None = None, slopes: Slopes | None = None) -> tuple[TokenMap, float]:
+def _change(block: Block, weights: Weights, slopes: Slopes | None) -> Change | None:
+    if slopes is not None:
+        return partial(gradient_weights, block.attention, slopes)
+    return None if weights == "attention" else effective_weights(block, weights == "effective_row_sum")
+
+
+def effective_weights(block: Block, row_sum: bool) -> Change:
+    """Attention without what has no effect on the head's output, its rows summing to one if asked for."""
+    return partial(value_space(block).effective, row_sum=row_sum)
+
+
+def block_weights(block: Block, head: int | None = None, change: Change | None = None) -> tuple[TokenMap, float]:
     """The mean of a block's heads, or one of them, and the worst parity of its rows."""
-    heads = block.attention.heads
-    if head is not None and not 0 <= head < heads:
-        raise InputError(f"head {head} was asked for, but {block.name!r} has the heads 0 to {heads - 1}")
+    if head is not None:
+        check_head(block, head)
     maps, parities = [], []
     for rows, weights, parity in block.rows():
         parities.append(parity)
-        if slopes is not None:
-            weights = gradient_weights(block.attention, slopes, rows, weights)
-        maps.append(_fused(weights, head))
+        maps.append(_fused(weights if change is None else change(rows, weights), head))
     return torch.cat(maps), worst(parities)
+
+
+def check_head(block: Block, head: int) -> None:
+    """Refuse a head that the block does not have."""
+    heads = block.attention.heads
+    if not 0 <= head < heads:
+        raise InputError(f"head {head} was asked for, but {block.name!r} has the heads 0 to {heads - 1}")
 
 
 def _fused(weights: HeadMaps, head: int | None) -> TokenMap:
@@ -93,8 +121,6 @@ def _fused(weights: HeadMaps, head: int | None) -> TokenMap:
 
 
 def _step(capture: Capture, block: Block, weights: TokenMap, residual: Share) -> Step:
-    if block.attention.has_sinks:
-        weights = normalised(weights)
     if residual == "measured":
         share = 1 - mixing_ratio(decompose(block)).to(weights.dtype)  # [query]
         if block.queries == block.keys:  # the ratio counts attention to oneself as kept
@@ -104,7 +130,7 @@ def _step(capture: Capture, block: Block, weights: TokenMap, residual: Share) ->
             share = torch.where(others > 0, share, 1.0)
     else:
         share = torch.full((len(weights),), float(residual), dtype=weights.dtype, device=weights.device)
-    return normalised(over_all_tokens(capture, block, (1 - share)[:, None] * weights, share))
+    return over_all_tokens(capture, block, (1 - share)[:, None] * weights, share)
 
 
 def _assumptions(capture: Capture, residual: Share, weights: Weights) -> tuple[str, ...]:
@@ -115,6 +141,8 @@ def _assumptions(capture: Capture, residual: Share, weights: Weights) -> tuple[s
         if isinstance(residual, str)
         else f"the residual keeps a share of {residual:g} in every layer"
     ]
-    if any(block.attention.has_sinks for block in capture.blocks):
+    if weights != "attention":
+        said.append("weights are effective attention: they may be negative, and rows may not sum to one")
+    elif any(block.attention.has_sinks for block in capture.blocks):
         said.append("attention that went to sinks is spread over the tokens")
     return tuple(said)

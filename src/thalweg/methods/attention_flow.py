@@ -46,8 +46,10 @@ def attention_flow(capture: Capture, target: Target, params: Params) -> Maps:
         scores = relative_to(scores, torch.from_numpy(even.value))
     elif params.normalise:
         scores = normalised(scores)
-    figures = {"flow gap": flow.gap}
-    return Maps(scores, torch.stack(graph.steps), graph.parity, figures, graph.assumed + params.said())
+    said = graph.assumed + params.said()
+    if any(bool((step < 0).any()) for step in graph.steps):
+        said += ("where effective attention is negative nothing flows",)
+    return Maps(scores, torch.stack(graph.steps), graph.parity, {"flow gap": flow.gap}, said)
 
 
 def _flow(graph: Graph, target: Target, solver: str) -> Flow:

@@ -18,7 +18,11 @@ class Params:
     residual: Share = option(
         0.5, "share of each position that the residual keeps, from 0 to 1, or measured for each position"
     )
-    weights: Weights = option("attention", "edges: attention, or the positive part of attention times its gradient")
+    weights: Weights = option(
+        "attention",
+        "edges: attention, the positive part of attention times its gradient, or attention without what has no effect "
+        "(effective, as in P1; effective_row_sum keeps rows summing to one)",
+    )
     layer: int = option(-1, "attention block to explain, from 0; negative numbers count from the top")
     head: int | None = option(None, "one head of that block over the mean of the heads below")
     receptive_field: bool = option(
@@ -31,7 +35,9 @@ class Params:
     def graph(self, capture: Capture, target: Target, even: bool = False) -> Graph:
         """The graph that these options describe."""
         if self.receptive_field and self.weights != "attention":
-            raise InputError("receptive_field compares attention with even attention; leave the gradient weights out")
+            raise InputError(
+                f"receptive_field compares attention with even attention; {self.weights} weights have none"
+            )
         return attention_graph(
             capture,
             target,

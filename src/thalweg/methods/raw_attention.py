@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import torch
 
-from thalweg.capture.record import Capture
+from thalweg.axes import TokenMap
+from thalweg.capture.record import Block, Capture
 from thalweg.decompose.attention_graph import block_weights
 from thalweg.errors import InputError
 from thalweg.registry import Maps, method, option
@@ -31,6 +32,14 @@ def raw_attention(capture: Capture, target: Target, params: Params) -> Maps:
     """
     block = capture.block(params.layer)
     weights, parity = block_weights(block, params.head)
+    sinks = ("attention sinks take part of each row",) if block.attention.has_sinks else ()
+    return one_block(capture, target, block, weights, parity, sinks)
+
+
+def one_block(
+    capture: Capture, target: Target, block: Block, weights: TokenMap, parity: float, assumed: tuple[str, ...]
+) -> Maps:
+    """The rows of one block's map at the target's positions."""
     count = len(capture.tokens)
     outside = [p for p in target.positions if not block.queries.start <= p < block.queries.stop]
     if outside:
@@ -40,10 +49,4 @@ def raw_attention(capture: Capture, target: Target, params: Params) -> Maps:
         )
     full = torch.zeros(count, count, dtype=weights.dtype, device=weights.device)
     full[block.queries, block.keys] = weights
-    sinks = ("attention sinks take part of each row",) if block.attention.has_sinks else ()
-    return Maps(
-        scores=full[list(target.positions)],
-        per_layer=full[None],
-        parity=(parity,),
-        assumed=sinks,
-    )
+    return Maps(scores=full[list(target.positions)], per_layer=full[None], parity=(parity,), assumed=assumed)

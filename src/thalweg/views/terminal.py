@@ -30,7 +30,7 @@ def _(attribution: Attribution) -> RenderableType:
             parts.append(Text(f"\ntarget {row}: {printable(attribution.targets.pieces[row])}", "bold"))
         parts.append(shaded(attribution, row))
         parts.append(_largest(attribution, row) if len(attribution.targets) == 1 else _few(attribution, row))
-    parts.append(_receipt(attribution.receipt, attribution.row_sum_error))
+    parts.append(receipt_text(attribution.receipt, attribution.row_sum_error))
     return Group(*parts)
 
 
@@ -42,7 +42,7 @@ def _(comparison: Comparison) -> RenderableType:
         parts.append(Text(f"\n{one.method}", "bold"))
         for row in range(len(one.targets)):
             parts += [shaded(one, row), _few(one, row)]
-        parts.append(_receipt(one.receipt, one.row_sum_error))
+        parts.append(receipt_text(one.receipt, one.row_sum_error))
     agreement = comparison.agreement()
     table = Table("rank agreement", *comparison.methods, box=None, header_style="dim")
     for name, row in zip(comparison.methods, agreement, strict=True):
@@ -119,7 +119,8 @@ def _few(attribution: Attribution, row: int) -> Text:
     return Text("  ".join(f"{printable(piece)} {score:.3f}" for piece, score in attribution.top(4, row)), "dim")
 
 
-def _receipt(receipt: Receipt, row_sum_error: float = 1.0) -> Text:
+def receipt_text(receipt: Receipt, row_sum_error: float = 1.0) -> Text:
+    """What was checked and what was taken for granted, in a line each."""
     checks = [
         *(
             f"{name.replace('_', ' ')} {check.worst:.0e} (allowed {check.allowed:.0e})"

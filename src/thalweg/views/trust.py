@@ -1,0 +1,165 @@
+"""Certificates, intervals and alternatives in a terminal."""
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from thalweg.results.trust import (
+    Alternative,
+    Alternatives,
+    Certificate,
+    Head,
+    HeadReport,
+    Intervals,
+    LengthCurve,
+    Verdict,
+)
+from thalweg.views.terminal import printable, receipt_text, render
+
+MARKS: dict[Verdict, tuple[str, str]] = {
+    "identifiable": ("●", "green"),
+    "identifiable given the keys": ("◐", "yellow"),
+    "not identifiable": ("○", "red"),
+}
+WIDE = 12  # heads whose figures fit beside each other
+BAR = 30  # characters for the weights from 0 to 1
+
+
+@render.register
+def _(certificate: Certificate) -> RenderableType:
+    heading = Text(f"model {certificate.provenance['model']}   {len(certificate.tokens)} tokens", "dim")
+    legend = Text("by layer and head; figures: share of attention, by norm, that has no effect\n", "dim")
+    for verdict, (mark, style) in MARKS.items():
+        legend.append(f"{mark} ", style)
+        legend.append(f"{verdict}   ", "dim")
+    parts: list[RenderableType] = [heading, Text(certificate.summary()), Text(), legend, _by_layer(certificate)]
+    misleading = certificate.most_misleading(3)
+    if misleading:
+        parts.append(Text("\nmost misleading heads", "bold"))
+        parts += [_described(one) for one in misleading]
+    return Group(*parts, receipt_text(certificate.receipt))
+
+
+@render.register
+def _(report: HeadReport) -> RenderableType:
+    head = report.head
+    table = Table(box=None, show_header=False, padding=(0, 1))
+    for name, figure in _figures(head):
+        table.add_row(name, figure)
+    return Group(_described(head), table, Text(), render(report.intervals), Text(), render(report.alternatives))
+
+
+@render.register
+def _(intervals: Intervals) -> RenderableType:
+    title = f"what weights of layer {intervals.layer} head {intervals.head} could be, with the same output"
+    table = Table("target", "source", "weight", "could be", "", box=None, header_style="dim", padding=(0, 1))
+    pieces = intervals.tokens.pieces
+    columns = (intervals.targets, intervals.sources, intervals.weights, intervals.low, intervals.high)
+    for target, source, weight, low, high in zip(*columns, strict=True):
+        names = (Text(printable(pieces[place])) for place in (target, source))
+        table.add_row(*names, f"{weight:.3f}", f"{low:.3f} to {high:.3f}", _bar(weight, low, high))
+    return Group(Text(title, "bold"), table, receipt_text(intervals.receipt))
+
+
+@render.register
+def _(found: Alternatives) -> RenderableType:
+    parts: list[RenderableType] = [Text("other attention with the same output", "bold")]
+    for name, title in (("polytope", "any distribution"), ("keys", "softmax of the head's own keys")):
+        one: Alternative | None = getattr(found, name)
+        parts.append(Text(f"{title}: {found.missing[name] if one is None else _said(one)}"))
+    return Group(*parts)
+
+
+@render.register
+def _(curve: LengthCurve) -> RenderableType:
+    names = (
+        "tokens",
+        "pieces",
+        "rank",
+        "no effect",
+        "(rows sum to 1)",
+        "Pearson",
+        "Spearman",
+        "readable",
+        "given keys",
+    )
+    table = Table(*names, box=None, header_style="dim")
+    for mean, count in curve.lengths():
+        shares = (mean.null_share, mean.null_share_row_sum)
+        table.add_row(
+            str(mean.tokens),
+            str(count),
+            f"{mean.rank:.1f}",
+            *(f"{share:.1%}" for share in shares),
+            *(f"{value:.3f}" for value in (mean.pearson, mean.spearman)),
+            *(f"{share:.0%}" for share in (mean.readable, mean.readable_given_keys)),
+        )
+    return Group(Text("attention against length, means over all heads", "bold"), table)
+
+
+def _by_layer(certificate: Certificate) -> Table:
+    rows = [[one for one in certificate.heads if one.layer == layer] for layer in range(len(certificate.blocks))]
+    most = max(len(row) for row in rows)
+    table = Table("", *(str(head) for head in range(most)), box=None, header_style="dim", padding=(0, 1, 0, 0))
+    for layer, row in enumerate(rows):
+        cells = []
+        for one in row:
+            mark, style = MARKS[one.verdict]
+            cells.append(Text(mark + (f"{one.null_share_row_sum:3.0%}" if most <= WIDE else ""), style))
+        table.add_row(Text(str(layer), "dim"), *cells)
+    return table
+
+
+def _described(head: Head) -> Text:
+    """The sentence, and which kinds of tokens get less or more than it looks."""
+    mark, style = MARKS[head.verdict]
+    text = Text(f"{mark} ", style)
+    text.append(head.sentence())
+    changes = sorted(head.received.items(), key=lambda item: -abs(item[1].raw - item[1].effective_row_sum))
+    moved = [
+        f"{printable(kind)} {one.raw:.2f} → {one.effective_row_sum:.2f}"
+        for kind, one in changes[:3]
+        if abs(one.raw - one.effective_row_sum) >= 0.005
+    ]
+    if moved:
+        text.append(f"\n  raw → effective: {', '.join(moved)}; rank correlation {head.spearman:.2f}", "dim")
+    return text
+
+
+def _figures(head: Head) -> list[tuple[str, str]]:
+    """What was measured, each with the freedom that it assumes."""
+
+    def known(value: int | None) -> str:
+        return "unknown" if value is None else str(value)
+
+    return [
+        ("visible tokens, key size, value size", f"{head.keys}, {known(head.key_size)}, {head.value_size}"),
+        ("rank of T, of [T, 1]", f"{head.rank}, {head.rank_with_ones} (gap {head.gap:.1e} at {head.cut:.0e})"),
+        ("free dimensions of a row", f"{head.null_dimension} (any numbers)"),
+        ("", f"{head.ambiguity} (any distribution)"),
+        ("", f"{known(head.ambiguity_given_keys)} (softmax of these keys, query moved a little)"),
+        (
+            "free dimensions of the head",
+            f"{known(head.ambiguity_keys_free)} (queries and keys anything, generic count)",
+        ),
+        ("share without effect", f"{head.null_share:.1%}, {head.null_share_row_sum:.1%} with rows summing to one"),
+        ("Pearson, Spearman raw to effective", f"{head.pearson:.3f}, {head.spearman:.3f}"),
+    ]
+
+
+def _bar(weight: float, low: float, high: float) -> Text:
+    """From 0 to 1: the interval as a line, the weight as a mark on it."""
+    places = np.linspace(0, 1, BAR)
+    line = ["─" if low - 0.5 / BAR <= place <= high + 0.5 / BAR else " " for place in places]
+    line[int(np.abs(places - weight).argmin())] = "┃"
+    return Text("".join(line), "blue")
+
+
+def _said(one: Alternative) -> str:
+    mass = one.total_variation
+    return (
+        f"in {len(mass)} rows up to {mass.max():.0%} of the mass can move (mean {mass.mean():.0%}). Run with it, the "
+        f"model's {one.compared} move by {one.moved:.0e} of their size, where rounding explains {one.allowed:.0e}"
+        f"{'' if one.moved <= one.allowed else ': NOT PROVED'}; moved as far at random, by {one.control:.0e}"
+    )
