@@ -13,7 +13,10 @@ def working(dtype: torch.dtype) -> torch.dtype:
 
 
 def double(tensor: Tensor) -> Tensor:
-    """In double precision, on the CPU: for factorisations of small matrices, which devices do slowly or not at all."""
+    """In double precision, on the CPU: for factorisations of small matrices, which devices do slowly or not at all.
+
+    What is there already is not copied.
+    """
     return tensor.detach().to("cpu", torch.float64)
 
 

@@ -108,3 +108,57 @@ def mixing_ratio(block: Block) -> Tensor:
         others = parts[i].sum(0) - parts[i, own]
         ratios.append(others.norm() / (others.norm() + parts[i, own].norm()))
     return torch.stack(ratios)
+
+
+def head_values(block: Block, head: int) -> Tensor:
+    """T = V·W_O of one head, [key width], in double precision."""
+    return block.attention.values()[head].double() @ block.projection[head].double()
+
+
+def effective_attention(block: Block, head: int, row_sum: bool, cut: float) -> Tensor:
+    """A·T·T⁺ (or A·[T, 1]·[T, 1]⁺) of each row over the keys that it sees, by a pseudo-inverse of the whole T."""
+    weights = block.weights()[head].double()
+    whole = head_values(block, head)
+    whole = whole / torch.linalg.matrix_norm(whole, 2)
+    if row_sum and not block.attention.has_sinks:
+        whole = torch.cat([whole, torch.full((len(whole), 1), len(whole) ** -0.5, dtype=torch.float64)], 1)
+    effective = torch.zeros_like(weights)
+    for i, seen in enumerate(block.attention.visible()):
+        part = whole[seen]
+        left, sizes, right = torch.linalg.svd(part, full_matrices=False)
+        kept = sizes > cut
+        inverse = right[kept].T @ torch.diag(1 / sizes[kept]) @ left[:, kept].T
+        effective[i, seen] = weights[i, seen] @ part @ inverse
+    return effective
+
+
+def left_null_dimension(matrix: Tensor, cut: float) -> int:
+    """n − rank, by a full singular value decomposition."""
+    return len(matrix) - int((torch.linalg.svdvals(matrix) > cut).sum())
+
+
+def row_ambiguity(weights: Tensor, keys: Tensor, values: Tensor) -> int:
+    """rank(J_a·K) − rank(Tᵀ·J_a·K) with J_a = diag(a) − a·aᵀ written out; T and K scaled to unit size."""
+    jacobian = torch.diag(weights) - torch.outer(weights, weights)
+    keys = keys / torch.linalg.matrix_norm(keys, 2)
+    values = values / torch.linalg.matrix_norm(values, 2)
+    reach = int(torch.linalg.matrix_rank(jacobian @ keys, rtol=1e-10))
+    return reach - int(torch.linalg.matrix_rank(values.T @ jacobian @ keys, rtol=1e-10))
+
+
+def vertices(weights: Tensor, columns: Tensor) -> Tensor:
+    """All vertices of {x ≥ 0: columnsᵀ·x = columnsᵀ·weights}: every choice of as many keys as there are equations."""
+    from itertools import combinations
+
+    found = []
+    goal = columns.T @ weights
+    for chosen in combinations(range(len(weights)), columns.shape[1]):
+        square = columns[list(chosen)].T
+        if torch.linalg.matrix_rank(square) < len(square):
+            continue
+        solved = torch.linalg.solve(square, goal)
+        if bool((solved > -1e-9).all()):
+            vertex = torch.zeros_like(weights)
+            vertex[list(chosen)] = solved.clamp_min(0)
+            found.append(vertex)
+    return torch.stack(found)

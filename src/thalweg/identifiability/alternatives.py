@@ -33,7 +33,7 @@ class Replacement:
 
 def in_polytope(space: ValueSpace, head: int, weights: TokenMap, queries: Sequence[int]) -> Replacement | str:
     """The farthest vertex that was found for each row; or why there is none."""
-    changed, moved, bounds = double(weights), [], []
+    changed, moved, bounds = double(weights).clone(), [], []
     with progress("alternatives") as report:
         for number, query in enumerate(queries):
             if space.ambiguity[head, query] > 0:
@@ -58,7 +58,7 @@ def through_keys(
     if block.attention.softcap is not None:
         return "this model caps its logits, which bends the way from queries to attention"
     own = double(keys[head])
-    changed, moved, open_rows = double(weights), [], 0
+    changed, moved, open_rows = double(weights).clone(), [], 0
     for query in queries:
         seen = space.supports[query] & (changed[query] > 0)
         row = _Fibre(changed[query, seen], own[seen], space.matrix[head, seen], max(space.cut, FINEST))
@@ -206,7 +206,7 @@ def prove(capture: Capture, number: int, head: int, maps: Mapping[str, TokenMap]
 def control(weights: TokenMap, other: Replacement) -> TokenMap:
     """As much mass moved in every row, but at random: towards a random distribution over the keys it sees."""
     generator = torch.Generator().manual_seed(0)
-    weights, elsewhere = double(weights), double(weights)
+    weights, elsewhere = double(weights), double(weights).clone()
     for query in other.queries:
         seen = weights[query] > 0
         mass = total_variation(weights[query].numpy(), other.map[query].numpy())

@@ -13,7 +13,7 @@ from thalweg.numerics import double
 
 Row = Float[np.ndarray, " key"]
 FEASIBLE = 1e-9  # how far the solver may be from a constraint
-STARTS = 8  # from how many sides the farthest vertex is looked for
+STARTS = 8  # from how many sides the farthest vertex is looked for, and how many large weights are tried again
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,30 +69,44 @@ class Polytope:
         """A vertex as far from the row as could be found, by total variation, and a bound on what could be.
 
         The distance is Σ_j max(0, a_j − x_j). It is convex, so that its largest value is at a vertex, and finding
-        that is hard in general: from each of several starts the keys that lost weight are asked to lose as much as
-        they can, until that changes nothing more. No vertex is farther than 1 − min aᵀx.
+        that is hard in general: here from several starts, and then from what one more or one less of the large
+        weights being lowered leads to. No vertex is farther than 1 − min aᵀx.
         """
-        best, distance, most = self.weights, 0.0, 0.0
-        for number, start in enumerate(self._starts()):
-            found = self.minimise(start)
-            if number == 0:  # the start along the row itself gives the bound
-                most = max(0.0, float(self.weights.sum()) - (found.value - found.gap))
-            last = -1.0
-            while (moved := total_variation(self.weights, found.row)) > last + FEASIBLE:
-                last = moved
-                if moved > distance:
-                    best, distance = found.row, moved
-                found = self.minimise((found.row < self.weights).astype(np.float64))
-        return best, most
+        first = self.minimise(self.weights)
+        bound = max(0.0, float(self.weights.sum()) - (first.value - first.gap))
+        best = max((self._climbed(start) for start in self._starts()), key=self._distance)
+        improved = True
+        while improved:
+            improved = False
+            for key in self._largest():
+                lowered = (best < self.weights).astype(np.float64)
+                lowered[key] = 1 - lowered[key]
+                other = self._climbed(lowered)
+                if self._distance(other) > self._distance(best) + FEASIBLE:
+                    best, improved = other, True
+        return best, bound
+
+    def _climbed(self, objective: Row) -> Row:
+        """Ask the keys that lost weight to lose as much as they can, until that changes nothing more."""
+        best = self.weights
+        while self._distance(found := self.minimise(objective).row) > self._distance(best) + FEASIBLE:
+            best = found
+            objective = (best < self.weights).astype(np.float64)
+        return best
+
+    def _distance(self, row: Row) -> float:
+        return total_variation(self.weights, row)
+
+    def _largest(self) -> Int[np.ndarray, " some"]:
+        return np.argsort(-self.weights, kind="stable")[:STARTS]
 
     def _starts(self) -> Iterator[Row]:
-        """Objectives to start from: all weights as they are, single large ones, and halves taken at random."""
+        """Objectives to start from: all weights as they are, single large ones, and a few halves taken at random."""
         yield self.weights
-        large = np.argsort(-self.weights, kind="stable")[: STARTS // 2]
-        for key in large:
+        for key in self._largest()[: STARTS // 2]:
             yield np.eye(1, len(self.weights), key)[0]
         random = np.random.default_rng(0)
-        for _ in range(STARTS - 1 - len(large)):
+        for _ in range(STARTS // 2):
             yield random.integers(0, 2, len(self.weights)).astype(np.float64)
 
 
