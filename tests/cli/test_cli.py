@@ -201,6 +201,46 @@ def test_compare_when_written_as_json_then_holds_every_method(run: Run, model: s
         assert one["sources"]["pieces"] == ["[CLS]", "the", "unhappy", "cat", "[SEP]"]
 
 
+LONG = "the keys to the cabinet are on the old table, and the man sees it: a very good film is not a bad movie!"
+
+
+def test_trust_when_asked_then_says_what_can_be_read_and_shows_every_head(run: Run, model: str) -> None:
+    done = run("trust", LONG, "--model", model)
+    assert (done.code, done.err) == (0, "")
+    flat = " ".join(done.out.split())
+    assert "12 heads can be read" in flat
+    assert "most misleading heads" in flat
+    assert "effective output" in flat
+    assert done.out.count("○") + done.out.count("◐") + done.out.count("●") >= 12 + 3
+
+
+def test_trust_when_one_head_is_asked_for_then_shows_intervals_and_alternatives(run: Run, model: str) -> None:
+    done = run("trust", LONG, "--layer", "0", "--head", "1", "--target", "cabinet", "--model", model)
+    assert (done.code, done.err) == (0, "")
+    flat = " ".join(done.out.split())
+    assert "queries and keys anything" in flat
+    assert "could be" in flat
+    assert "moved as far at random" in flat
+    assert "NOT PROVED" not in flat
+
+
+def test_trust_when_written_as_json_then_holds_every_head(run: Run, model: str) -> None:
+    certificate = json.loads(run("trust", LONG, "--model", model, "--json", "-").out)
+    assert len(certificate["heads"]) == 12
+    assert set(certificate["receipt"]["checks"]) == {"parity", "sum_of_parts", "effective_output"}
+    report = json.loads(run("trust", LONG, "--layer", "1", "--head", "0", "--model", model, "--json", "-").out)
+    assert len(report["intervals"]["intervals"]) == 8
+    assert report["alternatives"]["polytope"]["moved"] <= report["alternatives"]["polytope"]["allowed"]
+
+
+def test_trust_when_lengths_are_asked_for_then_shows_a_row_for_each(run: Run, model: str, tmp_path: Path) -> None:
+    file = tmp_path / "texts.txt"
+    file.write_text(f"\ufeff{LONG}\n\n{LONG}\n", encoding="utf-8")
+    done = run("trust", "--lengths", str(file), "--model", model)
+    assert (done.code, done.err) == (0, "")
+    assert [line.split()[0] for line in done.out.splitlines() if line.split()[0].isdigit()] == ["8", "16", "32"]
+
+
 def test_methods_when_listed_then_shows_every_one(run: Run) -> None:
     done = run("methods")
     assert (done.code, done.err) == (0, "")
@@ -259,6 +299,15 @@ MISTAKES = {
     "unwritable_json": (("explain", "the cat", "--json", "/nowhere/a.json"), ("/nowhere/a.json",)),
     "unwritable_save": (("explain", "the cat", "--save", "/nowhere/a"), ("/nowhere/a",)),
     "folder_as_json": (("explain", "the cat", "--json", "/tmp"), ("/tmp",)),
+    "trust_of_nothing": (("trust",), ("either a text or --lengths",)),
+    "trust_of_two_things": (("trust", "the cat", "--lengths", "texts.txt"), ("either a text or --lengths",)),
+    "trust_layer_alone": (("trust", "the cat", "--layer", "0"), ("--head", "go together")),
+    "trust_head_out_of_range": (("trust", "the cat", "--layer", "0", "--head", "4"), ("head 4", "0 to 3")),
+    "trust_target_without_head": (("trust", "the cat", "--target", "cat"), ("--layer and --head",)),
+    "trust_missing_file": (("trust", "--lengths", "/nowhere.txt"), ("cannot read", "/nowhere.txt")),
+    "trust_folder_as_file": (("trust", "--lengths", "/tmp"), ("cannot read", "/tmp")),
+    "trust_binary_file": (("trust", "--lengths", sys.executable), ("not a text file in UTF-8",)),
+    "trust_empty_file": (("trust", "--lengths", "/dev/null"), ("is empty",)),
     "broken_text": (("explain", "the \udcff cat"), ("\\udcff",)),
 }
 
@@ -351,6 +400,13 @@ NASTY = (
     "[red]x[/red] [/red] [bold :smile: </script> [link=http://x]y [CLS] \\[x] "
     "\x1b[2J \x1b]0;title\x07 \x9b2J a\rb \u202eabc\u202c a\x08\x08b \x00z"
 )
+
+
+def test_trust_when_tokens_hold_markup_or_escapes_then_they_are_harmless(run: Run, literal: str) -> None:
+    done = run("trust", NASTY, "--layer", "0", "--head", "0", "--model", literal)
+    assert (done.code, done.err) == (0, "")
+    assert_harmless(done.out)
+    assert_harmless(run("trust", NASTY, "--model", literal).out)
 
 
 @pytest.mark.parametrize("command", ["explain", "compare"])

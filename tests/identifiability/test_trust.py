@@ -46,7 +46,7 @@ def test_certificate_when_a_family_is_captured_then_checks_hold_and_verdicts_fol
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "mistral", "t5", "bloom"])
 def test_certificate_when_figures_are_recomputed_from_whole_maps_then_are_the_same(name: str) -> None:
-    from scipy.stats import spearmanr
+    from scipy.stats import rankdata
 
     capture = captured(BY_NAME[name])
     for one in certify(capture).heads:
@@ -59,7 +59,7 @@ def test_certificate_when_figures_are_recomputed_from_whole_maps_then_are_the_sa
         if away > 1e-3:
             assert one.pearson == pytest.approx(np.corrcoef(raw[seen], effective[seen])[0, 1], abs=1e-3)
             rows = [
-                spearmanr(raw[i, row], effective[i, row])[0]
+                np.corrcoef(rankdata(raw[i, row]), rankdata(effective[i, row]))[0, 1]
                 for i, row in enumerate(seen)
                 if row.sum() > 1 and np.ptp(raw[i, row]) > 0 and np.ptp(effective[i, row]) > 0
             ]

@@ -68,7 +68,7 @@ class Attention:
         """Scaled products of queries and keys, before anything is added."""
         keys = self.keys()
         assert self.query is not None and keys is not None
-        return (self.query[:, rows].to(keys.dtype) @ keys.mT).mul_(self.scaling)
+        return (self.query[:, rows].to(keys.dtype) * self.scaling) @ keys.mT
 
     def weights(self, rows: slice = slice(None)) -> HeadMaps:
         """Attention weights of the chosen query rows."""
@@ -106,8 +106,9 @@ class Attention:
     @staticmethod
     def _parity(weights: HeadMaps, values: Tensor, returned: Tensor) -> float:
         """The worst row of the worst head, relative to how much was added up: Σ_j a_ij ‖v_j‖."""
-        away = (weights @ values - returned.to(values.dtype).transpose(0, 1)).norm(dim=-1)  # [head row]
-        size = (weights @ values.norm(dim=-1, keepdim=True))[..., 0]
+        both = weights @ torch.cat([values, values.norm(dim=-1, keepdim=True)], -1)  # [head row value_size + 1]
+        away = (both[..., :-1] - returned.to(values.dtype).transpose(0, 1)).norm(dim=-1)  # [head row]
+        size = both[..., -1]
         return float((away / size.clamp_min(torch.finfo(size.dtype).tiny)).max()) if away.numel() else 0.0
 
     def _per_head(self, shared: Tensor) -> Tensor:

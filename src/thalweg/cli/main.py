@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from inspect import cleandoc
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import typer
 from rich.console import Console
@@ -259,6 +259,7 @@ def _parameters(arguments: list[str], method: str) -> tuple[str, dict[str, str]]
     return texts[0], params
 
 
+@runtime_checkable
 class _Result(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 

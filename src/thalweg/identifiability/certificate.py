@@ -165,7 +165,7 @@ def _head(layer: int, head: int, block: Block, space: ValueSpace, sums: _Sums) -
         rows_determined_given_keys=None if given is None else int((given == 0).sum()),
         ambiguity_keys_free=(
             free_ambiguity(keys, key_size, value_size)
-            if key_size is not None and queries == keys and space.supports.all()
+            if key_size is not None and queries == keys and space.everything
             else None
         ),
         null_share=(sums.null[0, head].item() / raw_square) ** 0.5,

@@ -2,8 +2,8 @@
 
 A head writes A·T. Whatever a row of A has in the left null space of T has no effect, and could be there or not. Rows
 of attention sum to one, so that an alternative row differs from the original by a vector in the left null space of
-[T, 1]. Both spaces are found from an n × value_size matrix: with W_O = Rᵀ·Qᵀ, Q orthonormal, T and V·Rᵀ have the same
-singular values and the same left null space.
+[T, 1]. Both spaces are found from an n × value_size matrix: with W_O·W_Oᵀ = L·Lᵀ, T and V·L have the same singular
+values and the same left null space.
 """
 
 from dataclasses import dataclass
@@ -27,11 +27,13 @@ GRAM_ELEMENTS = 2**22  # numbers in the Gram matrices of rows that are solved at
 class ValueSpace:
     """The spaces of one block's heads, in double precision.
 
-    `matrix` is V·Rᵀ divided by its largest singular value, `size`, which makes `singular_values` relative. What is
-    at most `cut`, the rounding of the model's precision, counts as zero. `basis` has orthonormal columns that span
-    T's columns, zero beyond the rank; `ones` is the direction of 1 that they leave out, zero where they do not.
-    `capacity` is the rank of W_O, which no rank exceeds. `sinks` says that a row may sum to anything up to one, because
-    a sink takes the rest: then only T counts.
+    - `matrix` is V·L divided by its largest singular value, `size`, which makes `singular_values` relative. What is at
+      most `cut`, the rounding of the model's precision, counts as zero.
+    - `basis` has orthonormal columns that span T's columns, zero beyond the rank; `ones` is the direction of 1 that
+      they leave out, zero where they leave out nothing.
+    - `supports` are the keys that each query sees; `everything` says that all see all.
+    - `rank` is that of the rows of T that a query sees, `capacity` that of W_O, which no rank exceeds.
+    - `sinks` says that a row may sum to anything up to one, because a sink takes the rest: then only T counts.
     """
 
     matrix: Matrices
@@ -41,6 +43,7 @@ class ValueSpace:
     basis: Bases
     ones: Float[Tensor, "head key"]
     supports: Bool[Tensor, "query key"]
+    everything: bool
     rank: Int[Tensor, "head query"]
     rank_with_ones: Int[Tensor, "head query"]
     capacity: Int[Tensor, " head"]
@@ -88,7 +91,7 @@ class ValueSpace:
         if settled.all():
             return weights
         basis = torch.cat([self.basis, self.ones[..., None]], -1) if row_sum else self.basis
-        if self.supports.all():
+        if self.everything:
             seen = basis.to(weights)
             projected = (weights @ seen) @ seen.mT
         else:
@@ -123,11 +126,11 @@ def value_space(block: Block) -> ValueSpace:
     if not attention.heads_see_alike():
         raise ModelError(f"the heads of {block.name!r} see different keys, which is not known here")
     values = double(attention.values())
-    reduced = torch.linalg.qr(double(block.projection).mT, mode="r").R  # W_Oᵀ = Q·R
-    matrix = values @ reduced.mT  # [head key column]
     supports = attention.visible().cpu()
     dtype = attention.value.dtype
-    cut = tolerance(dtype, max(matrix.shape[1:]))
+    cut = tolerance(dtype, max(values.shape[1:]))
+    outward, capacity = _outward(double(block.projection), cut)
+    matrix = values @ outward  # [head key column]
     left, found = _factors(matrix, dtype)
     size = found[:, 0]
     unit = torch.where(size > 0, size, 1.0)
@@ -136,21 +139,25 @@ def value_space(block: Block) -> ValueSpace:
     basis = left * (found > cut)[:, None, :]
     even = torch.full(matrix.shape[:2], matrix.shape[1] ** -0.5, dtype=torch.float64)
     with_ones = torch.cat([matrix, even[..., None]], -1)
+    everything = bool(supports.all())
     whole = (found > cut).sum(-1)  # ranks over all keys
-    whole_with_ones = (_values(with_ones, dtype) > cut).sum(-1)
-    if supports.all():
+    ones = even - ((even[:, None] @ basis) @ basis.mT)[:, 0]
+    left_out = ones.norm(dim=-1)
+    # the smallest singular value of [M, 1] is at least a third of σ_r times the length that M's columns leave of 1
+    smallest = torch.where(found > cut, found, torch.inf).amin(-1)
+    if bool((smallest * left_out > 3 * cut).all()):
+        whole_with_ones = whole + 1
+    else:
+        whole_with_ones = (_values(with_ones, dtype) > cut).sum(-1)
+    if everything:
         rank = whole[:, None].expand(-1, len(supports))
         rank_with_ones = whole_with_ones[:, None].expand(-1, len(supports))
     else:
         rank = torch.stack([row_ranks(one, supports, cut) for one in matrix])
         rank_with_ones = torch.stack([row_ranks(one, supports, cut) for one in with_ones])
-    ones = even - ((even[:, None] @ basis) @ basis.mT)[:, 0]
-    ones = ones / ones.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(ones.dtype).tiny)
-    ones = torch.where((whole_with_ones > whole)[:, None], ones, 0.0)
-    outward = torch.linalg.svdvals(reduced)
-    capacity = (outward > cut * outward[:, :1]).sum(-1)
+    ones = torch.where((whole_with_ones > whole)[:, None], ones / left_out[:, None], 0.0)
     return ValueSpace(
-        matrix, size, found, cut, basis, ones, supports, rank, rank_with_ones, capacity, attention.has_sinks
+        matrix, size, found, cut, basis, ones, supports, everything, rank, rank_with_ones, capacity, attention.has_sinks
     )
 
 
@@ -184,6 +191,22 @@ def row_ranks(
             middle = (run.start + run.stop) // 2
             waiting += [slice(run.start, middle), slice(middle, run.stop)]
     return ranks
+
+
+def _outward(
+    projection: Float[Tensor, "head value_size width"], cut: float
+) -> tuple[Float[Tensor, "head value_size value_size"], Int[Tensor, " head"]]:
+    """L with L·Lᵀ = W_O·W_Oᵀ, so that V·L stands for T, and the rank of W_O; by Cholesky where it is clearly full."""
+    gram = projection @ projection.mT
+    factor, failed = torch.linalg.cholesky_ex(gram)
+    if not failed.any():
+        inverse = torch.cholesky_inverse(factor).diagonal(dim1=-2, dim2=-1).sum(-1)  # at least σ_min⁻²
+        size = gram.diagonal(dim1=-2, dim2=-1).sum(-1)  # at least σ_max²
+        if bool((1e4 * max(cut, 1e-8) ** 2 * size * inverse < 1).all()):
+            return factor, torch.full((len(gram),), gram.shape[-1])
+    factor = torch.linalg.qr(projection.mT, mode="r").R.mT  # W_Oᵀ = Q·R
+    sizes = torch.linalg.svdvals(factor)
+    return factor, (sizes > cut * sizes[:, :1]).sum(-1)
 
 
 def _factors(matrix: Matrices, dtype: torch.dtype) -> tuple[Bases, Sizes]:
