@@ -32,6 +32,8 @@ def test_certificate_when_a_family_is_captured_then_checks_hold_and_verdicts_fol
     for one in certificate.heads:
         block = captured(family).blocks[one.layer]
         assert one.ambiguity <= one.null_dimension
+        assert max(one.row_ambiguity) == one.ambiguity
+        assert one.row_ambiguity.count(0) == one.rows_determined
         assert (one.rows_determined == one.queries) == (one.ambiguity == 0) == (one.verdict == "identifiable")
         if one.rows_determined_given_keys is not None:
             assert one.rows_determined_given_keys >= one.rows_determined

@@ -20,7 +20,6 @@ ASSUMED = (
     "values are those of this pass, their bias included",
     "'given the keys' is a statement about small changes of the query, the keys being as they are",
 )
-Shares = Float[Tensor, "class head"]
 
 
 def certify(capture: Capture) -> Certificate:
@@ -135,12 +134,8 @@ def _head(layer: int, head: int, block: Block, space: ValueSpace, sums: _Sums) -
     untouched = not sums.null[0, head]
     widest = int(space.supports.sum(-1).argmax())
     rank, rank_with_ones = int(space.rank[head, widest]), int(space.rank_with_ones[head, widest])
-    limit = int(space.capacity[head])
-    if not space.sinks:
-        rank_limit, limit = rank_with_ones, limit + 1
-    else:
-        rank_limit = rank
-    seen_most = int(space.supports[widest].sum())
+    capacity = int(space.capacity[head]) + (not space.sinks)  # rows that sum to one show one dimension more
+    saturated = int(space.supports[widest].sum()) > capacity
     key_size = None if attention.key is None else attention.key.shape[-1]
     value_size = attention.value.shape[-1]
     received = (sums.received[:, :, head] / queries).tolist()
@@ -160,6 +155,7 @@ def _head(layer: int, head: int, block: Block, space: ValueSpace, sums: _Sums) -
         gap=float(space.gap()[head]),
         null_dimension=int(space.free[head].max()),
         ambiguity=int(ambiguity.max()),
+        row_ambiguity=tuple(ambiguity.tolist()),
         rows_determined=determined,
         ambiguity_given_keys=None if given is None else int(given.max()),
         rows_determined_given_keys=None if given is None else int((given == 0).sum()),
@@ -175,7 +171,7 @@ def _head(layer: int, head: int, block: Block, space: ValueSpace, sums: _Sums) -
         else _correlation(count, mean_raw, mean_effective, raw_square, effective_square, product),
         spearman=1.0 if untouched else correlated / rows if rows else float("nan"),
         effective_row_sums=(float(row_sums[:, 0].min()), float(row_sums[:, 1].max())),
-        longest=rank_limit if seen_most > limit else limit,
+        longest=(rank if space.sinks else rank_with_ones) if saturated else capacity,
         received={
             name: Received(*(received[kind][number] for kind in range(3))) for number, name in enumerate(sums.classes)
         },

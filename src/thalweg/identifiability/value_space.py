@@ -103,20 +103,21 @@ class ValueSpace:
     def _by_row(
         self, weights: Float[Tensor, "row key"], basis: Float[Tensor, "key column"], counted: Tensor, rows: slice
     ) -> Float[Tensor, "row key"]:
-        """Rows that see different keys: a·U_S·(U_SᵀU_S)⁺·U_Sᵀ over the keys S of each row."""
+        """Rows that see different keys: a·U_S·(U_SᵀU_S)⁺·U_Sᵀ over the keys S of each row that is not settled."""
         seen, counted = self.supports[rows], counted[rows]
         basis = basis[:, basis.any(0)]
         if basis.shape[1] == 0:
             return torch.zeros_like(weights)
         exact = double(weights)
-        projected = torch.empty_like(exact)
+        projected = exact.clone()
         step = max(1, GRAM_ELEMENTS // basis.shape[1] ** 2)
         for first in range(0, len(exact), step):
             part = slice(first, first + step)
-            grams = _grams(basis, seen[part])  # [row column column]
-            shown = exact[part] @ basis  # [row column]
-            solved = _solved(grams, shown, counted[part])
-            projected[part] = (solved @ basis.mT) * seen[part]
+            free = seen[part].sum(-1) > counted[part]
+            if free.any():
+                grams = _grams(basis, seen[part])[free]  # [row column column]
+                solved = _solved(grams, exact[part][free] @ basis, counted[part][free])
+                projected[part][free] = (solved @ basis.mT) * seen[part][free]
         return projected.to(weights)
 
 

@@ -30,7 +30,8 @@ class Head:
     - `rank` of T = V·W_O and `rank_with_ones` of [T, 1], for the row that sees most keys; `singular_values` relative
       to the largest; those up to `cut` count as zero, and `gap` says how clear that is.
     - `null_dimension`: of the left null space of T. `ambiguity`: dimension in which a row can move and stay a
-      distribution with the same output; any distribution is allowed. Both of the row where they are largest.
+      distribution with the same output; any distribution is allowed. Both of the row where they are largest;
+      `row_ambiguity` is that of every row, since rows of causal and windowed heads see different keys.
     - `ambiguity_given_keys`: what is left of it when a row must be a softmax of the head's own keys, for small
       changes of the query; None where keys were not seen. `ambiguity_keys_free`: when queries and keys may both be
       anything, counted for a head in general position; None where queries see different keys.
@@ -54,6 +55,7 @@ class Head:
     gap: float
     null_dimension: int
     ambiguity: int
+    row_ambiguity: tuple[int, ...]
     rows_determined: int
     ambiguity_given_keys: int | None
     rows_determined_given_keys: int | None
