@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from thalweg.probing.linear import LinearMap
 from thalweg.probing.plan import Key
-from thalweg.probing.search import Metric, take
+from thalweg.probing.search import take
 from thalweg.probing.states import States
 
 MINIBATCH = 256  # tokens

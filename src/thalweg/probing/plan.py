@@ -1,7 +1,7 @@
 """What is asked: which probes, of which layers, and which sentences they learn from and are tested on."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -9,6 +9,7 @@ from thalweg.errors import InputError
 from thalweg.probing.search import Metric, Part
 
 Kind = Literal["identity", "linear", "mlp"]
+Match = Literal["strict", "lenient"]
 Candidates = Literal["sentence", "vocabulary"]
 FEWEST = 10  # sentences: seven to learn from, one to choose by, two to test on
 BATCH = 32  # sentences that run at once
@@ -95,9 +96,13 @@ class Split:
         )
 
 
-def batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    for first in range(0, len(texts), BATCH):
-        yield texts[first : first + BATCH]
+def batches(texts: Sequence[str], order: str | None = None) -> list[list[str]]:
+    """Texts of similar length together, so that little is padded; `order` seeds the order of the batches."""
+    sorted_texts = sorted(texts, key=len)
+    groups = [sorted_texts[first : first + BATCH] for first in range(0, len(texts), BATCH)]
+    if order is not None:
+        random.Random(order).shuffle(groups)
+    return groups
 
 
 def _chosen(name: str, given: Any, known: tuple[str, ...]) -> tuple[str, ...]:

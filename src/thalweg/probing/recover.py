@@ -47,9 +47,7 @@ def in_sentence(key: Key, found: Float[Tensor, "token found"], states: States) -
     return Nearest.joined(strict), Nearest.joined(lenient)
 
 
-def in_vocabulary(
-    subject: Subject, keys: Sequence[Key], maps: Mapping[Key, Map], states: States
-) -> dict[Key, Nearest]:
+def in_vocabulary(subject: Subject, keys: Sequence[Key], maps: Mapping[Key, Map], states: States) -> dict[Key, Nearest]:
     """Among all words, each as the model's own embedding stage has it at the position of the token.
 
     A word is in the vocabulary once, so strict and lenient are the same.

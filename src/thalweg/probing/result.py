@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,7 +14,7 @@ from thalweg.errors import InputError
 from thalweg.models.load import Subject
 from thalweg.probing.linear import LinearMap
 from thalweg.probing.mlp import MlpMap
-from thalweg.probing.plan import Candidates, Key, Kind
+from thalweg.probing.plan import Candidates, Key, Kind, Match
 from thalweg.probing.rates import Rate
 from thalweg.probing.recover import search
 from thalweg.probing.search import Metric, Part
@@ -22,7 +22,6 @@ from thalweg.probing.states import read_states
 from thalweg.probing.storage import Folder, fingerprint, read_stage
 from thalweg.tokens import Tokens
 
-Match = Literal["strict", "lenient"]
 Trained = LinearMap | MlpMap
 
 
@@ -167,7 +166,7 @@ def result_of(tensors: Mapping[str, Tensor], header: Mapping[str, Any], source: 
             rate = Rate(**{name: row.pop(name) for name in ("rate", "low", "high")})
             rates[Key(**{name: row[name] for name in Key._fields}), row["match"]] = rate
         maps = {Key(*key): _map(tensors, f"{number}.", key[2]) for number, key in enumerate(header["maps"])}
-        receipt = {n: tuple(v) if isinstance(v, list) else v for n, v in result["receipt"].items()}
+        receipt: Any = {n: tuple(v) if isinstance(v, list) else v for n, v in result["receipt"].items()}
         return Probes(
             rates,
             result["chance"],

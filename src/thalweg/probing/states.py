@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -76,7 +77,9 @@ def encoded_texts(subject: Subject, texts: Sequence[str]) -> Encoded:
     return encode(subject.model, subject.tokenizer, list(texts))
 
 
-def words_at_positions(subject: Subject, states: States) -> Iterator[tuple[slice, Float[Tensor, "word position width"]]]:
+def words_at_positions(
+    subject: Subject, states: States
+) -> Iterator[tuple[slice, Float[Tensor, "word position width"]]]:
     """Every word of the vocabulary as the model's own embedding stage has it at each position, a few at a time.
 
     The stage lets each token go its own way (that was proved when the wiring was learnt), so a row that holds one
@@ -87,7 +90,7 @@ def words_at_positions(subject: Subject, states: States) -> Iterator[tuple[slice
     longest = int(encoded.inputs["attention_mask"].sum(1).argmax())
     row = {name: value[longest : longest + 1] for name, value in encoded.inputs.items()}
     length = row["input_ids"].shape[1]
-    count = subject.model.get_input_embeddings().num_embeddings
+    count = vocabulary_size(subject)
     step = max(1, CANDIDATE_ELEMENTS // (length * states.layers.shape[-1]))
     bottom = _Bottom(anatomy.blocks[0].residual)
     for first in range(0, count, step):
@@ -98,6 +101,12 @@ def words_at_positions(subject: Subject, states: States) -> Iterator[tuple[slice
             seen = replay(subject.model, inputs, anatomy, bottom).seen[0].value
         candidates = seen.reshape(len(words), length, -1).cpu()
         yield slice(first, first + len(words)), candidates.to(states.layers.dtype)
+
+
+def vocabulary_size(subject: Subject) -> int:
+    """How many words the model can embed, special and unused ones among them."""
+    size: Any = subject.model.get_input_embeddings().num_embeddings
+    return int(size)
 
 
 def check_captured(subject: Subject, text: str) -> tuple[list[float], list[float], float]:

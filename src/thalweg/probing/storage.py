@@ -65,7 +65,9 @@ class Folder:
 def read_stage(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     tensors, header = read_tensors(file, "a run of probes")
     if header.get("schema") != SCHEMA or not isinstance(header.get("configuration"), dict):
-        raise InputError(f"{str(file)!r} has the schema {header.get('schema')!r} of probes; this version reads {SCHEMA}")
+        raise InputError(
+            f"{str(file)!r} has the schema {header.get('schema')!r} of probes; this version reads {SCHEMA}"
+        )
     return tensors, header
 
 
@@ -74,7 +76,7 @@ def fingerprint(model: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, parameter in model.named_parameters():
         digest.update(name.encode())
-        digest.update(parameter.detach().flatten().cpu().contiguous().view(torch.uint8).numpy())
+        digest.update(parameter.detach().flatten().cpu().contiguous().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]
 
 
