@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -19,7 +20,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".draft")
     os.close(handle)
     try:
-        whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+        whole = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
         save_file(whole, draft, metadata={"thalweg": json.dumps(header, allow_nan=False)})
         mask = os.umask(0)
         os.umask(mask)
