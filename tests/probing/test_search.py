@@ -64,3 +64,9 @@ def test_lenient_when_more_candidates_are_right_then_is_not_less_than_strict(see
 
 def assert_among_best(near: Tensor, first: Tensor) -> None:
     torch.testing.assert_close(near.gather(1, first[:, None])[:, 0], near.amax(1))
+
+
+def test_lengths_when_they_differ_in_the_last_digits_then_are_told_apart() -> None:
+    lengths = (10 + torch.linspace(0, 1e-2, 100))[:, None]
+    near, slack = similarity("l2", lengths, lengths)
+    assert float(Nearest.of(near, slack, torch.eye(100, dtype=torch.bool)).hits.min()) == 1.0

@@ -29,9 +29,9 @@ class Key(NamedTuple):
 class Plan:
     """The choices of a run; `to` is a layer, or "previous" for the layer below each one."""
 
-    kinds: tuple[Kind, ...]
-    metrics: tuple[Metric, ...]
-    parts: tuple[Part, ...]
+    kinds: Sequence[Kind]
+    metrics: Sequence[Metric]
+    parts: Sequence[Part]
     candidates: Candidates
     to: int | Literal["previous"]
     seed: int

@@ -6,7 +6,7 @@ texts → split by sentence → sums of one pass → linear maps → MLPs, pass 
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from thalweg.errors import InputError
 from thalweg.models.load import Subject
@@ -14,9 +14,10 @@ from thalweg.probing.learning import learn_linear, learn_mlp
 from thalweg.probing.plan import Candidates, Key, Kind, Plan, Split
 from thalweg.probing.result import Checked, Probes, Trained, result_of
 from thalweg.probing.search import Metric, Part
-from thalweg.probing.states import check_captured, encoded_texts
+from thalweg.probing.states import encoded_texts, proved
 from thalweg.probing.storage import Folder, digest, fingerprint
 from thalweg.probing.testing import measure
+from thalweg.progress import progress
 
 
 def probe(
@@ -43,7 +44,7 @@ def probe(
     Probes say that information is there, not that the model uses it; and a rate grows with what the probe is
     allowed to learn and falls with the number of candidates, so compare it with `chance`.
 
-    With a `folder` a run that was killed goes on where it was. Bruner et al. 2020, section 3.
+    With a `folder` a run that was killed goes on where it was. (Brunner et al. 2020.)
 
     >>> import thalweg as tw
     >>> lines = [f"a {word} movie, {n} of ten." for n in "123" for word in ("bad", "fine", "great", "dull")]
@@ -51,22 +52,23 @@ def probe(
     >>> probes.curve("identity", "cosine")[0].rate
     1.0
     """
-    plan = Plan(tuple(kinds), tuple(metrics), tuple(parts), candidates, to, seed)
+    plan = Plan(kinds, metrics, parts, candidates, to, seed)
     texts = _checked(subject, texts)
     split = Split.of(texts, seed)
-    weights = fingerprint(subject.model)
-    configuration = {**_plain(asdict(plan)), "texts": digest(texts), "weights": weights}
+    chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(plan).items()}
+    configuration = {**chosen, "texts": digest(texts), "weights": fingerprint(subject.model)}
     store = Folder(None if folder is None else Path(folder), configuration)
     if done := store.read("probes"):
         return result_of(*done, f"{folder}")
-    parity, sum_of_parts, allowed = check_captured(subject, split.test[0])
-    keys = plan.keys(len(parity))
+    capture = proved(subject, split.test[0])
+    layers = len(capture.blocks)
+    keys = plan.keys(layers)
     figures: dict[str, float] = {}
     maps: dict[Key, Trained] = {}
-    if set(kinds) - {"identity"}:
-        linear, starts, figures["largest ridge"] = learn_linear(subject, split, plan, len(parity), store)
+    if set(plan.kinds) - {"identity"}:
+        linear, starts, figures["largest ridge"] = learn_linear(subject, split, plan, layers, store)
         maps |= {key: linear[key] for key in keys if key.kind == "linear"}
-        if "mlp" in kinds:
+        if "mlp" in plan.kinds:
             found, figures["mlp epochs"] = learn_mlp(subject, split, plan, starts, store)
             maps |= found
     rates, chance, tokens = measure(subject, split, keys, maps, candidates)
@@ -85,8 +87,14 @@ def probe(
             "repeated texts left out": len(texts) - len(set(texts)),
         },
         configuration=configuration,
-        receipt=Checked(tuple(parity), tuple(sum_of_parts), allowed, figures, tuple(assumed)),
-        provenance=subject.capture(split.test[0]).provenance,
+        receipt=Checked(
+            parity=tuple(block.parity for block in capture.blocks),
+            sum_of_parts=tuple(block.sum_error for block in capture.blocks),
+            tolerance=max(block.parity_tolerance for block in capture.blocks),
+            figures=figures,
+            assumed=tuple(assumed),
+        ),
+        provenance=capture.provenance,
         maps=maps,
     )
     if folder is not None:
@@ -99,13 +107,11 @@ def _checked(subject: Subject, texts: Sequence[str]) -> list[str]:
     """Every text on its own, so that a bad one is named before hours of work."""
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise InputError("probe takes a list of texts, one sentence each")
-    for number, text in enumerate(texts, 1):
-        try:
-            encoded_texts(subject, [text])
-        except InputError as error:
-            raise InputError(f"text {number} of {len(texts)}, {text[:40]!r}: {error}") from error
+    with progress("reading texts") as report:
+        for number, text in enumerate(texts, 1):
+            try:
+                encoded_texts(subject, [text])
+            except InputError as error:
+                raise InputError(f"text {number} of {len(texts)}, {text[:40]!r}: {error}") from error
+            report(number, len(texts))
     return list(texts)
-
-
-def _plain(choices: dict[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in choices.items()}

@@ -98,16 +98,17 @@ class Probes:
         part: Part | None = None,
         match: Match = "strict",
     ) -> Recovery:
-        """Ask one kind of probe (the last of each choice if left out) for every token of one text."""
+        """Ask one kind of probe for every token of one text, special ones too, which no probe has learnt from.
+
+        Left out, it is the last kind that was trained, with the first metric and the first part.
+        """
         if fingerprint(subject.model) != self.configuration["weights"]:
             raise InputError(
                 f"these probes were trained on {self.provenance['model']!r} with other weights than {subject.name!r} "
                 "has: probes fit the model they were trained on only"
             )
-        chosen = [
-            given or self.configuration[name][-1]
-            for name, given in (("kinds", kind), ("metrics", metric), ("parts", part))
-        ]
+        trained = self.configuration
+        chosen = [kind or trained["kinds"][-1], metric or trained["metrics"][0], part or trained["parts"][0]]
         keys = [key for key in (key for key, way in self.rates if way == match) if list(key[2:]) == chosen]
         if not keys:
             raise InputError(f"there is no probe {', '.join(chosen)}, matched {match!r}, in this run")

@@ -28,8 +28,12 @@ def similarity(
 ) -> tuple[Float[Tensor, "*group query candidate"], Float[Tensor, "*group query one"]]:
     """How near every candidate is, and how far two numbers may differ by rounding: the nearest is the largest.
 
-    cosine: ⟨g, c⟩ / ‖g‖‖c‖. l2: 2⟨g, c⟩ − ‖c‖², which is −‖g − c‖² without what all candidates share.
+    cosine: ⟨g, c⟩ / ‖g‖‖c‖. l2: 2⟨g, c⟩ − ‖c‖², which is −‖g − c‖² without what all candidates share; of single
+    numbers −|g − c|, since squares would lose half of their digits.
     """
+    rounding = ROUNDING * torch.finfo(given.dtype).eps
+    if metric == "l2" and given.shape[-1] == 1:
+        return -(given - candidates.mT).abs(), rounding * given.abs()
     if metric == "cosine":
         given, candidates = take("angle", given), take("angle", candidates)
     near = given @ candidates.mT  # [… query candidate]
@@ -38,7 +42,7 @@ def similarity(
         near = 2 * near - size
     largest = size.amax(-1, keepdim=True)
     scale = 2 * given.norm(dim=-1, keepdim=True) * largest.sqrt() + largest  # [… query 1]
-    return near, ROUNDING * torch.finfo(near.dtype).eps * scale
+    return near, rounding * scale
 
 
 @dataclass(frozen=True, eq=False)

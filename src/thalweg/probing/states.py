@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from thalweg.capture.attention import Call
 from thalweg.capture.observe import EnoughError, Tap
 from thalweg.capture.prove import not_finite
+from thalweg.capture.record import Capture
 from thalweg.capture.run import Anatomy, check_ready, replay
 from thalweg.errors import InputError, ProofError
 from thalweg.models.encode import Encoded, encode
@@ -109,15 +110,15 @@ def vocabulary_size(subject: Subject) -> int:
     return int(size)
 
 
-def check_captured(subject: Subject, text: str) -> tuple[list[float], list[float], float]:
-    """A proved capture of one text has the same states: its parities, its sums of parts, what they may be."""
-    blocks = subject.capture(text).blocks
+def proved(subject: Subject, text: str) -> Capture:
+    """A verified capture of one text, whose blocks have the states that are read here."""
+    capture = subject.capture(text)
     states = read_states(subject, [text]).layers
-    for block, state in zip(blocks, states[:-1], strict=True):
+    for block, state in zip(capture.blocks, states[:-1], strict=True):
         error = relative_error(state, block.input.cpu())
         if not error <= tolerance(block.input.dtype, block.input.shape[-1]):
             raise ProofError(f"the states entering {block.name!r} differ by {error:.1e} of their size when read again")
-    return [b.parity for b in blocks], [b.sum_error for b in blocks], max(b.parity_tolerance for b in blocks)
+    return capture
 
 
 class _Layers:

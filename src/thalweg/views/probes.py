@@ -51,8 +51,8 @@ def _notes(probes: Probes) -> Text:
     counts, receipt = probes.counts, probes.receipt
     text = Text(
         f"chance {probes.chance['strict']:.3g} (lenient {probes.chance['lenient']:.3g}); {counts['test tokens']} "
-        f"tokens of {counts['test sentences']} sentences that no probe has seen, {counts['train sentences']} to learn from; "
-        f"{LEVEL:.0%} intervals, by sentence\n",
+        f"tokens of {counts['test sentences']} sentences that no probe has seen, {counts['train sentences']} to learn "
+        f"from; {LEVEL:.0%} intervals, by sentence\n",
         "dim",
     )
     checks = [
