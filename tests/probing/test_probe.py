@@ -98,6 +98,9 @@ def test_vocabulary_when_searched_then_identity_at_layer_0_is_right_and_both_mat
     assert found.curve("identity", "cosine")[0].rate == 1.0
     assert found.curve("linear", "l2") == found.curve("linear", "l2", match="lenient")
     assert found.chance["strict"] == pytest.approx(1 / 99)
+    asked = found.apply(subject, SENTENCE, "identity")
+    assert asked.taken_for[0] == tuple(asked.tokens.pieces)
+    assert asked.hits[0].min() == 1.0
 
 
 def test_vocabulary_when_searched_then_finds_what_a_search_by_hand_finds(

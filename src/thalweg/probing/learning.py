@@ -10,7 +10,7 @@ from thalweg.models.load import Subject
 from thalweg.probing.linear import LinearMap, Moments, fit, target
 from thalweg.probing.mlp import LONGEST, Learner, MlpMap, Start, train
 from thalweg.probing.plan import BATCH, Key, Plan, Split, batches
-from thalweg.probing.search import Metric, Part, take
+from thalweg.probing.search import Part, take
 from thalweg.probing.states import States, read_states
 from thalweg.probing.storage import Folder
 from thalweg.progress import progress
@@ -30,19 +30,13 @@ def learn_linear(
     strongest = 0.0
     for (layer, to, part), (training, validation) in _sums(subject, split, plan, layers, store).items():
         mean, spread = training.spread()
-        size = _mean_square(training, plan.metrics)
-        for metric, (linear, strength) in zip(plan.metrics, fit(training, validation), strict=True):
+        spread = spread.clamp_min(float(spread.max()) * 1e-6 + torch.finfo(torch.float32).tiny)
+        fitted = zip(plan.metrics, fit(training, validation), training.size / training.count, strict=True)
+        for metric, (linear, strength), size in fitted:
             maps[Key(layer, to, "linear", metric, part)] = linear
-            floor = float(spread.max()) * 1e-6 + torch.finfo(torch.float32).tiny
-            start = Start(linear, mean.float(), spread.clamp_min(floor).float(), size)
-            starts[Key(layer, to, "mlp", metric, part)] = start
+            starts[Key(layer, to, "mlp", metric, part)] = Start(linear, mean.float(), spread.float(), float(size))
             strongest = max(strongest, strength)
     return maps, starts, strongest
-
-
-def _mean_square(training: Moments, metrics: Sequence[Metric]) -> float:
-    """The mean ‖x‖² of the targets that l2 is measured against; cosine has no need of it."""
-    return float(training.size[list(metrics).index("l2")]) / training.count if "l2" in metrics else 1.0
 
 
 def _sums(subject: Subject, split: Split, plan: Plan, layers: int, store: Folder) -> Sums:
@@ -56,9 +50,11 @@ def _sums(subject: Subject, split: Split, plan: Plan, layers: int, store: Folder
             for layer, to, part in which:
                 given = take(part, states.layers[layer][~states.special])
                 wanted = states.layers[to][~states.special]
-                shape = given.shape[1], len(plan.metrics), wanted.shape[1]
-                pair = sums.setdefault((layer, to, part), (Moments.empty(*shape), Moments.empty(*shape)))
-                pair[half].add(given, torch.stack([target(metric, wanted) for metric in plan.metrics]))
+                if (layer, to, part) not in sums:
+                    shape = given.shape[1], len(plan.metrics), wanted.shape[1]
+                    sums[layer, to, part] = (Moments.empty(*shape), Moments.empty(*shape))
+                aims = torch.stack([target(metric, wanted) for metric in plan.metrics])
+                sums[layer, to, part][half].add(given, aims)
             report(number, len(groups))
             if number % KEPT_EVERY == 0 or number == len(groups):
                 tensors = {

@@ -40,8 +40,15 @@ class MlpMap:
     leave_bias: Float[Tensor, " width"]
 
     def __call__(self, given: Float[Tensor, "*token taken"]) -> Float[Tensor, "*token width"]:
-        hidden = F.gelu(((given - self.mean) / self.spread).float() @ self.enter + self.enter_bias)
-        return self.linear(given) + (hidden @ self.leave + self.leave_bias).to(given.dtype)
+        learnt = {name: value for name, value in vars(self).items() if name != "linear"}
+        return self.linear(given) + _rest(given.float(), **learnt).to(given.dtype)
+
+
+def _rest(
+    given: Tensor, mean: Tensor, spread: Tensor, enter: Tensor, enter_bias: Tensor, leave: Tensor, leave_bias: Tensor
+) -> Tensor:
+    """gelu(z W₁ + b₁) W₂ + b₂ with z = (h − mean)/spread, of one probe or of several stacked."""
+    return F.gelu(((given - mean) / spread) @ enter + enter_bias) @ leave + leave_bias
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +97,7 @@ class Learner:
         given = torch.stack([take(key.part, states.layers[key.layer][asked]) for key in self.keys])
         wanted = torch.stack([states.layers[key.to][asked] for key in self.keys])
         given, wanted = given.float(), wanted.float()
-        hidden = F.gelu(((given - self.mean) / self.spread) @ self.weights["enter"] + self.weights["enter_bias"])
-        made = hidden @ self.weights["leave"] + self.weights["leave_bias"]
-        made = made + given @ self.linear + self.linear_bias  # [probe token width]
+        made = given @ self.linear + self.linear_bias + _rest(given, self.mean, self.spread, **self.weights)
         cosine = 1 - F.cosine_similarity(made, wanted, dim=-1)
         square = (made - wanted).square().sum(-1) / self.size[:, None]
         return torch.where(self.cosine[:, None], cosine, square)

@@ -10,7 +10,7 @@ from thalweg.errors import ProofError
 from thalweg.models.load import Subject
 from thalweg.numerics import relative_error, tolerance
 from thalweg.probing.plan import Candidates, Key
-from thalweg.probing.search import Nearest, similarity, take
+from thalweg.probing.search import Metric, Nearest, Part, similarity, take
 from thalweg.probing.states import States, words_at_positions
 
 Map = Callable[[Tensor], Tensor]
@@ -22,8 +22,9 @@ def recovered(key: Key, maps: Mapping[Key, Map], states: States) -> Float[Tensor
     return given if key.kind == "identity" else maps[key](given)
 
 
-def _comparable(key: Key, candidates: Float[Tensor, "*token width"]) -> Float[Tensor, "*token found"]:
-    return take(key.part, candidates) if key.kind == "identity" else candidates
+def _compared(key: Key) -> Part:
+    """The part of candidates that a probe's result is compared with."""
+    return key.part if key.kind == "identity" else "whole"
 
 
 def search(
@@ -37,7 +38,7 @@ def search(
 
 def in_sentence(key: Key, found: Float[Tensor, "token found"], states: States) -> tuple[Nearest, Nearest]:
     """Among the states of all tokens of the same text at the layer that is asked for."""
-    wanted = _comparable(key, states.layers[key.to]).double()
+    wanted = take(_compared(key), states.layers[key.to]).double()
     strict, lenient = [], []
     for text in states.texts:
         near, slack = similarity(key.metric, found[text].double(), wanted[text])  # [query candidate]
@@ -62,18 +63,28 @@ def in_vocabulary(subject: Subject, keys: Sequence[Key], maps: Mapping[Key, Map]
         table[places, texts] = rows
         return table
 
-    given = {key: spread(recovered(key, maps, states)) for key in keys}
+    groups: dict[tuple[Metric, Part], list[Key]] = {}  # probes that compare with the same candidates, asked together
+    for key in keys:
+        groups.setdefault((key.metric, _compared(key)), []).append(key)
+    given = {
+        group: torch.cat([spread(recovered(key, maps, states)) for key in some], 1)  # [position key_and_text found]
+        for group, some in groups.items()
+    }
     ids = spread(states.ids)
-    best: dict[Key, Nearest] = {}
+    best: dict[tuple[Metric, Part], Nearest] = {}
     for words, candidates in words_at_positions(subject, states):
         _check(states, places, words, candidates)
         at = candidates.transpose(0, 1)  # [position word width]
-        right = ids[..., None] == torch.arange(words.start, words.stop)  # [position text word]
-        for key in keys:
-            near, slack = similarity(key.metric, given[key], _comparable(key, at))
+        right = ids[:, None, :, None] == torch.arange(words.start, words.stop)  # [position 1 text word]
+        for group, some in groups.items():
+            metric, part = group
+            near, slack = similarity(metric, given[group], take(part, at))
+            near, slack = (each.unflatten(1, (len(some), -1)) for each in (near, slack))  # [position key text …]
             found = Nearest.of(near, slack, right, words.start)
-            best[key] = best[key].merged(found, slack) if key in best else found
-    return {key: found.at(places, texts) for key, found in best.items()}
+            best[group] = best[group].merged(found, slack) if group in best else found
+    return {
+        key: best[group].at(places, number, texts) for group, some in groups.items() for number, key in enumerate(some)
+    }
 
 
 def _check(states: States, places: Tensor, words: slice, candidates: Tensor) -> None:

@@ -89,7 +89,7 @@ class Nearest:
         """The queries of all, one after the other."""
         return Nearest(*(torch.cat([getattr(one, part.name) for one in some]) for part in fields(Nearest)))
 
-    def at(self, *places: Tensor) -> "Nearest":
+    def at(self, *places: Tensor | int) -> "Nearest":
         """The queries at these places of the leading axes."""
         return Nearest(*(getattr(self, part.name)[places] for part in fields(Nearest)))
 

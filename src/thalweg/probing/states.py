@@ -19,7 +19,7 @@ from thalweg.models.load import Subject
 from thalweg.numerics import relative_error, tolerance, working
 from thalweg.tokens import Tokens
 
-CANDIDATE_ELEMENTS = 2**24  # numbers of vocabulary candidates held at once: 64 MB in float32
+CANDIDATE_ELEMENTS = 2**22  # numbers of vocabulary candidates held at once: 16 MB in float32
 
 
 @dataclass(frozen=True, eq=False)
