@@ -32,19 +32,55 @@ RUNS: dict[str, dict[str, Any]] = {
     "previous": {"kinds": ("identity", "linear"), "to": "previous"},
     "vocabulary": {"kinds": ("identity", "linear"), "parts": PARTS, "candidates": "vocabulary"},
     "sentence, mlp": {"kinds": ("mlp",)},
-    "vocabulary, mlp": {"kinds": ("mlp",), "candidates": "vocabulary"},
 }
 MODELS: dict[str, tuple[Callable[[], tw.Subject], int, tuple[str, ...]]] = {
-    "shipped": (tw.load, 700, tuple(RUNS)),
-    "minilm": (minilm, 700, tuple(RUNS)),
-    "second": (second_seed, 700, ("sentence", "previous", "vocabulary")),
-    "smollm": (smollm, 300, ("sentence", "previous")),
+    "shipped": (tw.load, 500, ("sentence", "previous", "vocabulary", "sentence, mlp")),
+    "minilm": (minilm, 500, ("sentence", "previous", "vocabulary", "sentence, mlp")),
+    "second": (second_seed, 500, ("sentence", "previous")),
+    "smollm": (smollm, 200, ("sentence", "previous")),
 }
-
-
 INTRODUCTION = """# Token identity
 
-TODO"""
+Can the token that went in be recovered from its hidden state at layer l? Written by `scripts/write_probes.py` from
+sentences of MRPC (the first of each pair, repeated ones left out). The command `thalweg probe --file texts --model M`
+does the same.
+
+A probe maps the state of a token at layer l to an estimate of what entered the first layer for it, and the nearest
+candidate is looked for: among all tokens of the same sentence, or among all words of the vocabulary as the model's own
+embedding stage has them at the same position. *identity* maps nothing, *linear* is ridge regression in closed form,
+*mlp* adds a hidden layer to it. *cosine* and *l2* are what is fitted to and what nearest means; linear maps for cosine
+are fitted to targets of length one, since the cosine itself has no closed form. *angle* and *norm* are probes that are
+shown only the direction or only the length of a state. Sentences are split 70/15/15: no probe has seen a sentence it is
+tested on. Intervals (95 %) are Wilson's with the number of tokens replaced by what they are worth sentence by sentence.
+*Strict* wants the same position, *lenient* the same word. Special tokens are candidates, but are not asked for.
+
+![Rates by layer](token_identity.svg)
+
+## What they say, beside Brunner et al. 2020
+
+The paper's percentages for BERT-base could not be recovered, and BERT-base is not at hand; what can be compared is the
+shape of its findings.
+
+- **Tokens are less and less identifiable with depth: seen.** On both MiniLMs next to nothing is lost up to layer 3, and most of
+  what is lost is lost in the last two layers, which were tuned to make one vector of a sentence. It is not strictly
+  monotone. A large share is left at the top.
+- **The identity fails first, learnt maps later: seen**, most clearly on SmolLM2, where the identity is near chance after
+  a few layers although a linear map finds most tokens up to the last ones.
+- **Cosine beats l2: seen** on both MiniLMs and on SmolLM2, by far at the top of the MiniLMs. **Not seen** on the model
+  that ships: there both are the same within their intervals.
+- **Identity sits in the angle: seen.** The length of a state alone recovers little more than chance. On the MiniLMs a
+  linear map that is shown only the angle does *better* than one that is shown everything: to divide by a length is
+  something that a linear map cannot do. On SmolLM2 it is not so in all layers: in some in the middle the angle alone is
+  worse.
+- **The model that ships keeps its tokens.** A linear map finds nearly every one at every layer, also in its whole
+  vocabulary: a small classifier reads [CLS] and has no need to overwrite the others.
+
+What to keep in mind: the embeddings of BERT-like models hold the position, so that in the sentence a probe could find a
+token by its place alone; in the vocabulary all candidates stand at the same place, so that only the word helps. Rates
+depend on how long sentences are (chance is one in as many candidates) and on how much a probe could learn from (some
+hundred sentences here). An mlp begins as the linear probe and is never behind it on the validation loss, so that it
+cannot show a failure of its own. That a probe finds a token says that the information is there, not that the model uses
+it."""
 
 
 def measure(texts: list[str], keep: Path) -> dict[str, dict[str, Probes]]:
@@ -127,7 +163,9 @@ def drawing(found: dict[str, dict[str, Probes]]) -> str:
                 shapes.append(
                     f'<polyline points="{points}" fill="none" stroke="{colours[label]}" stroke-width="2"{dash}/>'
                 )
-        shapes.append(f'<text x="{left}" y="{high + 46}">layer 0 to {max(key.layer for key, _ in runs[run].rates)}</text>')
+        shapes.append(
+            f'<text x="{left}" y="{high + 46}">layer 0 to {max(key.layer for key, _ in runs[run].rates)}</text>'
+        )
     for number, label in enumerate(CURVES):
         x, dash = gap + number * 160, ' stroke-dasharray="4 3"' if "l2" in label else ""
         shapes.append(f'<path d="M{x} {high + 66}h24" stroke="{colours[label]}" stroke-width="2"{dash}/>')

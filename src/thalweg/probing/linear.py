@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from thalweg.probing.search import Metric, take
 
-STRENGTHS = (1e-8, 1e-6, 1e-4, 1e-2, 1.0)  # of the ridge, relative to the mean variance of a channel
+STRENGTHS = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)  # of the ridge, relative to the mean variance of a channel
 
 
 @dataclass(eq=False)
