@@ -58,29 +58,34 @@ tested on. Intervals (95 %) are Wilson's with the number of tokens replaced by w
 
 ## What they say, beside Brunner et al. 2020
 
-The paper's percentages for BERT-base could not be recovered, and BERT-base is not at hand; what can be compared is the
-shape of its findings.
+The paper's percentages for BERT-base could not be recovered, and BERT-base is not at hand; what can be compared is
+the shape of its findings.
 
-- **Tokens are less and less identifiable with depth: seen.** On both MiniLMs next to nothing is lost up to layer 3, and most of
-  what is lost is lost in the last two layers, which were tuned to make one vector of a sentence. It is not strictly
-  monotone. A large share is left at the top.
-- **The identity fails first, learnt maps later: seen**, most clearly on SmolLM2, where the identity is near chance after
-  a few layers although a linear map finds most tokens up to the last ones.
-- **Cosine beats l2: seen** on both MiniLMs and on SmolLM2, by far at the top of the MiniLMs. **Not seen** on the model
-  that ships: there both are the same within their intervals.
-- **Identity sits in the angle: seen.** The length of a state alone recovers little more than chance. On the MiniLMs a
-  linear map that is shown only the angle does *better* than one that is shown everything: to divide by a length is
-  something that a linear map cannot do. On SmolLM2 it is not so in all layers: in some in the middle the angle alone is
-  worse.
+- **Tokens are less and less identifiable with depth: seen.** On both MiniLMs next to nothing is lost up to layer 4,
+  and much in the last two layers, which were tuned to make one vector of a sentence. A large share is left at the top.
+  It is not strictly monotone: MiniLM's identity rises a little from layer 5 to 6, and single layers of SmolLM2 stick
+  out.
+- **The identity fails first, learnt maps later: seen**, most clearly on SmolLM2, where the identity is near chance
+  after a few layers while a linear map still finds most tokens. Most of it is lost in the first layer: of the layer
+  below, the identity finds nearly all tokens everywhere else. In MiniLM's vocabulary it is the other way round in the
+  lower layers: the identity needs no examples, and a linear map has seen few of the words.
+- **Cosine beats l2: seen** on both MiniLMs, by far at their top, and with linear maps on SmolLM2. **Not seen** on the
+  model that ships: there both are the same within their intervals.
+- **Identity sits in the angle: seen.** The length of a state alone recovers little more than chance in the sentence,
+  and in the vocabulary a few in a hundred, as one gets by naming a frequent word. On the MiniLMs a linear map that is
+  shown only the angle does *better* than one that is shown everything: to divide by a length is something that a linear
+  map cannot do. On SmolLM2 the two differ little, in both directions.
 - **The model that ships keeps its tokens.** A linear map finds nearly every one at every layer, also in its whole
-  vocabulary: a small classifier reads [CLS] and has no need to overwrite the others.
+  vocabulary: a small classifier reads [CLS], and nothing asks it to overwrite the others.
 
-What to keep in mind: the embeddings of BERT-like models hold the position, so that in the sentence a probe could find a
-token by its place alone; in the vocabulary all candidates stand at the same place, so that only the word helps. Rates
-depend on how long sentences are (chance is one in as many candidates) and on how much a probe could learn from (some
-hundred sentences here). An mlp begins as the linear probe and is never behind it on the validation loss, so that it
-cannot show a failure of its own. That a probe finds a token says that the information is there, not that the model uses
-it."""
+What to keep in mind. The embeddings of BERT-like models hold the position, so that in the sentence a probe could find a
+token by its place alone; in the vocabulary all candidates stand at the same place, so that only the word helps, and the
+curves keep their shape. SmolLM2 has no position in its embeddings: a word that comes twice enters twice as the same
+vector, so that strict rates end below one from the start. Rates depend on how long sentences are (chance is one in as
+many candidates) and on how much a probe could learn from (some hundred sentences here). An mlp begins as the linear
+probe and never ends behind it on the validation loss, so that it cannot show a failure of its own. In the vocabulary
+lengths are compared in single precision, in which those of many words coincide. That a probe finds a token says that
+the information is there, not that the model uses it."""
 
 
 def measure(texts: list[str], keep: Path) -> dict[str, dict[str, Probes]]:

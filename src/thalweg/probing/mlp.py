@@ -83,6 +83,7 @@ class Learner:
         self.linear = torch.stack([start.linear.weight for start in starts])
         self.linear_bias = torch.stack([start.linear.bias for start in starts])[:, None]
         self.size = torch.tensor([start.size for start in starts])
+        self.scale = (self.size / width).sqrt()[:, None, None]  # of a target's channel, so that all learn at one pace
         self.cosine = torch.tensor([key.metric == "cosine" for key in keys])
         for weight in self.weights.values():
             weight.requires_grad_()
@@ -97,7 +98,8 @@ class Learner:
         given = torch.stack([take(key.part, states.layers[key.layer][asked]) for key in self.keys])
         wanted = torch.stack([states.layers[key.to][asked] for key in self.keys])
         given, wanted = given.float(), wanted.float()
-        made = given @ self.linear + self.linear_bias + _rest(given, self.mean, self.spread, **self.weights)
+        rest = _rest(given, self.mean, self.spread, **self.weights)
+        made = given @ self.linear + self.linear_bias + self.scale * rest  # [probe token width]
         cosine = 1 - F.cosine_similarity(made, wanted, dim=-1)
         square = (made - wanted).square().sum(-1) / self.size[:, None]
         return torch.where(self.cosine[:, None], cosine, square)
@@ -125,9 +127,16 @@ class Learner:
     def maps(self) -> dict[Key, MlpMap]:
         found = {}
         for number, (key, start) in enumerate(zip(self.keys, self.starts, strict=True)):
-            best = {name: weight[number].clone() for name, weight in self.best.items()}
-            best = {name: weight[0] if name.endswith("bias") else weight for name, weight in best.items()}
-            found[key] = MlpMap(start.linear, start.mean, start.spread, **best)
+            best = {name: weight[number] for name, weight in self.best.items()}
+            found[key] = MlpMap(
+                linear=start.linear,
+                mean=start.mean,
+                spread=start.spread,
+                enter=best["enter"],
+                enter_bias=best["enter_bias"][0],
+                leave=self.scale[number] * best["leave"],
+                leave_bias=self.scale[number, 0] * best["leave_bias"][0],
+            )
         return found
 
     def state(self) -> dict[str, Tensor]:
