@@ -2,7 +2,8 @@
 
 `query` is the receiving position (row), `key` the giving one (column); in results they are called
 `target` and `source`. `kv_head` is a key-value head, shared by a group of heads; `size` and
-`value_size` are the widths of one head, `width` that of the residual stream.
+`value_size` are the widths of one head, `width` that of the residual stream. Of a probe, `taken` is the width of
+what it is shown of a state, and `found` that of what it makes of it.
 """
 
 from jaxtyping import Float

@@ -48,6 +48,10 @@ class Pass:
         return self.clock
 
 
+class EnoughError(Exception):
+    """Raised by a handler of attention calls that needs nothing of the rest of the pass."""
+
+
 def watch(
     model: nn.Module,
     inputs: Mapping[str, Any],
@@ -58,7 +62,8 @@ def watch(
     """Run `model(**inputs)` once; keep copies of the tensors at `taps`, or of all when it is None.
 
     `handle` decides what an attention call returns; left out, it is the model's own kernel. A model that
-    goes round transformers' registry is watched through torch's functions instead.
+    goes round transformers' registry is watched through torch's functions instead. A handler that raises
+    `EnoughError` ends the pass there; what was seen until then is kept, without a result.
     """
     record = Pass()
     wanted = None if taps is None else set(taps)
@@ -81,6 +86,8 @@ def watch(
     with _hooks(model, names, see), attention:
         try:
             record.result = model(**inputs)
+        except EnoughError:
+            pass
         except (IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
             if isinstance(error, ThalwegError | torch.OutOfMemoryError):
                 raise

@@ -15,7 +15,7 @@ from thalweg.capture.observe import Pass, Tap, watch
 from thalweg.capture.prove import Place, not_finite, prove_block
 from thalweg.capture.record import Block, Role
 from thalweg.capture.tokenwise import check_tokenwise, embedding_leaves
-from thalweg.capture.upper_wiring import UpperWiring, discover_upper
+from thalweg.capture.upper_wiring import SecondHalf, UpperWiring, discover_upper
 from thalweg.errors import ModelError
 
 Pooling = Literal["first", "last", "all"]
@@ -37,6 +37,23 @@ class Anatomy:
         for wiring in self.blocks:
             found |= {wiring.residual, wiring.total, wiring.parallel, wiring.output}
         return found - {None}
+
+    @property
+    def top(self) -> Tap | None:
+        """Where the last layer, its MLP included, ends; None where that was not found."""
+        half = self.upper.halves[-1] if isinstance(self.upper, UpperWiring) else None
+        return half.output if isinstance(half, SecondHalf) else None
+
+    def layer_output(self, number: int) -> Tap:
+        """Where a layer's output is seen: as the input of the next block of the same tokens, or at the top.
+
+        Where the end of the last layer is not known, it is the output of its attention block.
+        """
+        encoder = self.roles[number] == "encoder"
+        for wiring, role in zip(self.blocks[number + 1 :], self.roles[number + 1 :], strict=True):
+            if (role == "encoder") == encoder:
+                return wiring.residual
+        return self.top or self.blocks[number].output or self.blocks[number].total
 
 
 @runtime_checkable

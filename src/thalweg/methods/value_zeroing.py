@@ -12,7 +12,6 @@ from thalweg.capture.attention import Call
 from thalweg.capture.observe import Tap
 from thalweg.capture.record import Capture
 from thalweg.capture.run import Anatomy
-from thalweg.capture.upper_wiring import SecondHalf, UpperWiring
 from thalweg.decompose.contribution_graph import step_of
 from thalweg.numerics import working
 from thalweg.progress import progress
@@ -67,7 +66,7 @@ def value_zeroing(capture: Capture, target: Target, params: Params) -> Maps:
 
 def _states(capture: Capture, number: int, keys: list[int]) -> Float[Tensor, "copy query width"]:
     """The output of a layer at each of its tokens, once for every key whose values are zeroed."""
-    zeroing = _Zeroing(capture, number, keys)
+    zeroing = _Zeroing(number, keys)
     record = capture.replay(zeroing, copies=max(len(keys), 1))
     seen = {one.tap: one.value for one in record.seen}[zeroing.tap]
     copies = max(len(keys), 1)
@@ -80,23 +79,13 @@ def _states(capture: Capture, number: int, keys: list[int]) -> Float[Tensor, "co
 class _Zeroing:
     """Runs the model's own attention, with the values of one key zeroed in each copy of one block."""
 
-    capture: Capture
     number: int
     keys: list[int]
     tap: Tap = field(init=False)
     calls: int = 0
 
     def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]:
-        """Where the layer's output is seen: as the input of the next block of the same tokens, or at the top."""
-        own = anatomy.blocks[self.number]
-        queries = self.capture.blocks[self.number].queries
-        above = range(self.number + 1, len(anatomy.blocks))
-        following = [n for n in above if self.capture.blocks[n].queries == queries]
-        self.tap = own.output or own.total
-        if following:
-            self.tap = anatomy.blocks[following[0]].residual
-        elif isinstance(anatomy.upper, UpperWiring) and isinstance(anatomy.upper.halves[-1], SecondHalf):
-            self.tap = anatomy.upper.halves[-1].output
+        self.tap = anatomy.layer_output(self.number)
         return {self.tap}
 
     def __call__(self, call: Call) -> tuple[Tensor, Tensor | None]:
