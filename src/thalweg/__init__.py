@@ -22,6 +22,7 @@ _LAZY = {
     "trust_by_length": "thalweg.trusting",
     "intervals": "thalweg.trusting",
     "alternatives": "thalweg.trusting",
+    "probe": "thalweg.probing.probe",
     "Attribution": "thalweg.results.attribution",
     "Comparison": "thalweg.results.comparison",
     "Mixing": "thalweg.results.mixing",
@@ -29,6 +30,7 @@ _LAZY = {
     "Intervals": "thalweg.results.trust",
     "Alternatives": "thalweg.results.trust",
     "LengthCurve": "thalweg.results.trust",
+    "Probes": "thalweg.probing.result",
     "Receipt": "thalweg.results.receipt",
     "list_methods": "thalweg.registry",
     "ThalwegError": "thalweg.errors",
@@ -39,8 +41,9 @@ _LAZY = {
 
 __all__ = [
     "load", "Subject", "Capture", "explain", "compare", "mixing", "trust", "trust_head", "trust_by_length", "intervals",
-    "alternatives", "Attribution", "Comparison", "Mixing", "Certificate", "Intervals", "Alternatives", "LengthCurve",
-    "Receipt", "list_methods", "ThalwegError", "InputError", "ModelError", "ProofError", "__version__",
+    "alternatives", "probe", "Attribution", "Comparison", "Mixing", "Certificate", "Intervals", "Alternatives",
+    "LengthCurve", "Probes", "Receipt", "list_methods", "ThalwegError", "InputError", "ModelError", "ProofError",
+    "__version__",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
     from thalweg.errors import InputError, ModelError, ProofError, ThalwegError
     from thalweg.explaining import compare, explain, mixing
     from thalweg.models.load import Subject, load
+    from thalweg.probing.probe import probe
+    from thalweg.probing.result import Probes
     from thalweg.registry import list_methods
     from thalweg.results.attribution import Attribution
     from thalweg.results.comparison import Comparison

@@ -3,25 +3,26 @@
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
 
 from thalweg.errors import InputError
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
-    """A killed run leaves what was there before: a draft beside the file takes its place when it is complete."""
+
+@contextmanager
+def draft_of(path: Path) -> Iterator[str]:
+    """A draft beside the file that takes its place when it is complete: a killed run leaves what was there before."""
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".draft")
     os.close(handle)
     try:
-        whole = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
-        save_file(whole, draft, metadata={"thalweg": json.dumps(header, allow_nan=False)})
+        yield draft
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(draft, 0o666 & ~mask)  # a draft is private; the result is a file like any other
@@ -31,7 +32,17 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str
         raise
 
 
-def read_tensors(path: Path, what: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def write_tensors(path: Path, tensors: Mapping[str, "Tensor"], header: Mapping[str, Any]) -> None:
+    """Tensors with a header, whole or not at all."""
+    import torch
+    from safetensors.torch import save_file
+
+    whole = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+    with draft_of(path) as draft:
+        save_file(whole, draft, metadata={"thalweg": json.dumps(header, allow_nan=False)})
+
+
+def read_tensors(path: Path, what: str) -> "tuple[dict[str, Tensor], dict[str, Any]]":
     """What `write_tensors` wrote: (tensors, header). Anything else is refused; `what` names what was expected."""
     try:
         with safe_open(str(path), framework="pt") as file:

@@ -306,7 +306,7 @@ MISTAKES = {
     "trust_target_without_head": (("trust", "the cat", "--target", "cat"), ("--layer and --head",)),
     "trust_missing_file": (("trust", "--lengths", "/nowhere.txt"), ("cannot read", "/nowhere.txt")),
     "trust_folder_as_file": (("trust", "--lengths", "/tmp"), ("cannot read", "/tmp")),
-    "trust_binary_file": (("trust", "--lengths", sys.executable), ("not a text file in UTF-8",)),
+    "trust_binary_file": (("trust", "--lengths", sys.executable), ("no text in UTF-8",)),
     "trust_empty_file": (("trust", "--lengths", "/dev/null"), ("is empty",)),
     "broken_text": (("explain", "the \udcff cat"), ("\\udcff",)),
 }

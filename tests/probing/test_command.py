@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 import thalweg as tw
 from tests.probing.corpus import sentences
 from tests.tiny import SENTENCE, save_folder
-from thalweg.cli.probe import probe, read_texts
+from thalweg.cli.probe import probe
+from thalweg.cli.shared import read_texts
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command()(probe)
@@ -49,13 +50,13 @@ def test_probes_when_trained_and_applied_then_answer(model: str, tmp_path: Path)
 def test_texts_when_in_a_column_then_are_read(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text("\n".join(json.dumps({"said": text, "label": 1}) for text in TEXTS))
-    assert list(read_texts(rows, "said", 3)) == TEXTS[:3]
+    assert read_texts(rows, "said", 3) == TEXTS[:3]
     table = tmp_path / "table.tsv"
     table.write_text("label\ttext\n" + "\n".join(f'1\t"{text}' for text in TEXTS))
-    assert list(read_texts(table, "text", 2)) == [f'"{text}' for text in TEXTS[:2]]
+    assert read_texts(table, "text", 2) == [f'"{text}' for text in TEXTS[:2]]
     for file in (rows, table):
         with pytest.raises(tw.InputError, match="--text-column from"):
-            list(read_texts(file, "nothing", None))
+            read_texts(file, "nothing", None)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_file_when_it_holds_no_texts_then_is_refused(tmp_path: Path, content: by
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(tw.InputError, match=said):
-        list(read_texts(file, "text", None))
+        read_texts(file, "text", None)
 
 
 def test_file_when_it_has_one_line_then_is_refused(model: str, tmp_path: Path) -> None:

@@ -1,19 +1,35 @@
 """The command `thalweg`."""
 
-import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from inspect import cleandoc
 from pathlib import Path
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Column, Table
 
 import thalweg
+from thalweg.cli.probe import probe
+from thalweg.cli.shared import (
+    Device,
+    Dtype,
+    Goal,
+    Json,
+    Model,
+    TargetText,
+    Task,
+    Text,
+    Words,
+    answer,
+    load_subject,
+    names,
+    number_or_text,
+    read_texts,
+    written,
+)
 from thalweg.errors import InputError, ModelError, ThalwegError
 
 app = typer.Typer(
@@ -23,21 +39,9 @@ app = typer.Typer(
     add_completion=False,
 )
 
-Text = Annotated[str, typer.Argument(help="The text to explain.")]
 TextAndOptions = Annotated[
     list[str], typer.Argument(metavar="TEXT", help="The text to explain, and options of the method, as in --layer 2.")
 ]
-Model = Annotated[
-    str | None,
-    typer.Option("--model", "-m", help="A folder or a hub name; the model that ships if left out."),
-]
-Task = Annotated[str | None, typer.Option(help="The model's task, where its checkpoint does not say.")]
-Goal = Annotated[str | None, typer.Option(help='A position, a token, "prediction" or "all".', show_default=False)]
-Device = Annotated[str | None, typer.Option(help="Where the model runs, as in cuda:0.")]
-Dtype = Annotated[str | None, typer.Option(help="The precision it runs in, as in bfloat16.")]
-TargetText = Annotated[str | None, typer.Option(help="What an encoder-decoder's decoder reads.")]
-Words = Annotated[bool, typer.Option("--words", help="Merge tokens into words.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Write the result as JSON; - for the screen.")]
 _debug = False
 EXTRA = {"ignore_unknown_options": True}
 
@@ -79,13 +83,13 @@ def explain(
 ) -> None:
     """Say which tokens an output came from. A method's own parameters are options too, as in --layer 2."""
     sentence, params = _parameters(text, method)
-    subject = _load(model, task, device, dtype)
+    subject = load_subject(model, task, device, dtype)
     capture = subject.capture(sentence, target_text)
-    result = thalweg.explain(subject, capture, method, _target(target), **params)
+    result = thalweg.explain(subject, capture, method, number_or_text(target), **params)
     result = result.words() if words else result
     if save is not None:
-        _written(lambda: result.save(save), save)
-    _answer(result, json)
+        written(lambda: result.save(save), save)
+    answer(result, json)
 
 
 @app.command()
@@ -104,13 +108,12 @@ def compare(
     json: Json = None,
 ) -> None:
     """Explain one text by several methods, side by side, with how far they agree."""
-    subject = _load(model, task, device, dtype)
-    names = _names(methods)
+    subject = load_subject(model, task, device, dtype)
     capture = subject.capture(text, target_text)
-    result = thalweg.compare(subject, capture, names, _target(target))
+    result = thalweg.compare(subject, capture, names(methods), number_or_text(target))
     if words:
         result = thalweg.Comparison(tuple(one.words() for one in result.attributions))
-    _answer(result, json)
+    answer(result, json)
 
 
 @app.command()
@@ -125,9 +128,9 @@ def mix(
     json: Json = None,
 ) -> None:
     """Show how much of itself a token keeps in each layer, by the maps of several methods."""
-    subject = _load(model, task, device, dtype)
-    result = thalweg.mixing(subject, subject.capture(text, target_text), _names(methods))
-    _answer(result, json)
+    subject = load_subject(model, task, device, dtype)
+    result = thalweg.mixing(subject, subject.capture(text, target_text), names(methods))
+    answer(result, json)
 
 
 @app.command()
@@ -157,18 +160,21 @@ def trust(
         raise InputError("--layer and --head go together: give both, or neither for all heads")
     if target is not None and layer is None:
         raise InputError("--target chooses rows of one head: give --layer and --head too")
-    lines = [] if lengths is None else _lines(lengths)
-    subject = _load(model, task, device, dtype)
+    lines = [] if lengths is None else read_texts(lengths)
+    subject = load_subject(model, task, device, dtype)
     if text is None:
         if layer is not None or target_text is not None:
             raise InputError("--lengths looks at all heads of pieces of a file: leave --layer, --head and texts out")
-        _answer(thalweg.trust_by_length(subject, lines), json)
+        answer(thalweg.trust_by_length(subject, lines), json)
         return
     capture = subject.capture(text, target_text)
     if layer is None or head is None:
-        _answer(thalweg.trust(subject, capture), json)
+        answer(thalweg.trust(subject, capture), json)
     else:
-        _answer(thalweg.trust_head(subject, capture, layer, head, _target(target)), json)
+        answer(thalweg.trust_head(subject, capture, layer, head, number_or_text(target)), json)
+
+
+app.command()(probe)
 
 
 @app.command()
@@ -191,40 +197,6 @@ def methods(
     for one in options(chosen.params):
         table.add_row(f"--{one.name.replace('_', '-')}", str(one.default), one.choices, one.meaning)
     console.print(table)
-
-
-def _load(model: str | None, task: str | None, device: str | None, dtype: str | None) -> "thalweg.Subject":
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    return thalweg.load(model, task=task, device=device, dtype=dtype)  # pyright: ignore[reportArgumentType]
-
-
-def _lines(path: Path) -> list[str]:
-    """The lines of a text file that are not empty."""
-    try:
-        lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-    except OSError as error:
-        raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{str(path)!r} is not a text file in UTF-8: {error.reason} at byte {error.start}") from error
-    if not lines:
-        raise InputError(f"{str(path)!r} is empty; expected a text file")
-    return lines
-
-
-def _names(listed: str) -> list[str]:
-    return [name.strip() for name in listed.split(",") if name.strip()]
-
-
-def _target(given: str | None) -> Any:
-    if given is None:
-        return None
-    try:
-        return int(given)
-    except ValueError:
-        return given
 
 
 def _parameters(arguments: list[str], method: str) -> tuple[str, dict[str, str]]:
@@ -257,32 +229,6 @@ def _parameters(arguments: list[str], method: str) -> tuple[str, dict[str, str]]
     if len(texts) != 1:
         raise InputError(f"{len(texts)} texts were given: {texts}; give one, in quotes if it has spaces")
     return texts[0], params
-
-
-@runtime_checkable
-class _Result(Protocol):
-    def to_dict(self) -> dict[str, Any]: ...
-
-
-def _answer(result: _Result, path: Path | None) -> None:
-    """Show the result, or write it as JSON where that is asked for."""
-    if path is None:
-        from thalweg.views import render
-
-        Console().print(render(result))
-        return
-    text = json.dumps(result.to_dict(), ensure_ascii=False)
-    if str(path) == "-":
-        print(text)
-    else:
-        _written(lambda: path.write_text(text, encoding="utf-8"), path)
-
-
-def _written(write: Callable[[], Any], path: Path) -> None:
-    try:
-        write()
-    except OSError as error:
-        raise InputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 def main() -> None:

@@ -12,12 +12,13 @@ from thalweg.errors import InputError
 from thalweg.models.load import Subject
 from thalweg.probing.learning import learn_linear, learn_mlp
 from thalweg.probing.plan import Candidates, Key, Kind, Plan, Split
-from thalweg.probing.result import Checked, Probes, Trained, result_of
+from thalweg.probing.result import Probes, Trained, result_of
 from thalweg.probing.search import Metric, Part
 from thalweg.probing.states import encoded_texts, proved
 from thalweg.probing.storage import Folder, digest, fingerprint
 from thalweg.probing.testing import measure
 from thalweg.progress import progress
+from thalweg.results.receipt import Receipt, block_checks
 
 
 def probe(
@@ -87,13 +88,7 @@ def probe(
             "repeated texts left out": len(texts) - len(set(texts)),
         },
         configuration=configuration,
-        receipt=Checked(
-            parity=tuple(block.parity for block in capture.blocks),
-            sum_of_parts=tuple(block.sum_error for block in capture.blocks),
-            tolerance=max(block.parity_tolerance for block in capture.blocks),
-            figures=figures,
-            assumed=tuple(assumed),
-        ),
+        receipt=Receipt(block_checks(capture.blocks), figures, tuple(assumed)),
         provenance=capture.provenance,
         maps=maps,
     )

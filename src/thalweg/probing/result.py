@@ -20,20 +20,10 @@ from thalweg.probing.recover import search
 from thalweg.probing.search import Metric, Part
 from thalweg.probing.states import read_states
 from thalweg.probing.storage import Folder, fingerprint, read_stage
+from thalweg.results.receipt import Receipt
 from thalweg.tokens import Tokens
 
 Trained = LinearMap | MlpMap
-
-
-@dataclass(frozen=True)
-class Checked:
-    """What was checked on a proved capture of one text, and in words what was assumed."""
-
-    parity: tuple[float, ...]
-    sum_of_parts: tuple[float, ...]
-    tolerance: float
-    figures: Mapping[str, float]
-    assumed: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +60,7 @@ class Probes:
     chance: Mapping[Match, float]
     counts: Mapping[str, int]
     configuration: Mapping[str, Any]
-    receipt: Checked
+    receipt: Receipt  # of a proved capture of one text
     provenance: Mapping[str, str]
     maps: Mapping[Key, Trained] = field(repr=False)
 
@@ -134,7 +124,7 @@ class Probes:
             "chance": dict(self.chance),
             "counts": dict(self.counts),
             "configuration": dict(self.configuration),
-            "receipt": {**asdict(self.receipt), "figures": dict(self.receipt.figures)},
+            "receipt": self.receipt.to_dict(),
             "provenance": dict(self.provenance),
         }
 
@@ -167,13 +157,12 @@ def result_of(tensors: Mapping[str, Tensor], header: Mapping[str, Any], source: 
             rate = Rate(**{name: row.pop(name) for name in ("rate", "low", "high")})
             rates[Key(**{name: row[name] for name in Key._fields}), row["match"]] = rate
         maps = {Key(*key): _map(tensors, f"{number}.", key[2]) for number, key in enumerate(header["maps"])}
-        receipt: Any = {n: tuple(v) if isinstance(v, list) else v for n, v in result["receipt"].items()}
         return Probes(
             rates,
             result["chance"],
             result["counts"],
             result["configuration"],
-            Checked(**receipt),
+            Receipt.from_dict(result["receipt"]),
             result["provenance"],
             maps,
         )

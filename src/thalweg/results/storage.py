@@ -1,8 +1,6 @@
 """Attributions in one file: safetensors for the numbers, a JSON header for everything else."""
 
 import json
-import os
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from thalweg.errors import InputError
+from thalweg.files import draft_of
 from thalweg.results.attribution import Attribution
 from thalweg.results.receipt import Receipt
 from thalweg.tokens import Tokens
@@ -38,17 +37,8 @@ def save(attribution: Attribution, path: str | Path) -> None:
     arrays = {"scores": attribution.scores}
     if attribution.per_layer is not None:
         arrays["per_layer"] = attribution.per_layer
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".draft")
-    os.close(handle)
-    try:
+    with draft_of(path) as draft:
         save_file(arrays, draft, metadata={"thalweg": json.dumps(header(attribution), allow_nan=False)})
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(draft, 0o666 & ~mask)  # a draft is private; the result is a file like any other
-        os.replace(draft, path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
 
 
 def load(path: str | Path) -> Attribution:

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from thalweg.probing.rates import LEVEL
 from thalweg.probing.result import Probes, Recovery
-from thalweg.views.terminal import printable, render
+from thalweg.views.terminal import printable, receipt_text, render
 
 BAR = 20
 
@@ -48,18 +48,11 @@ def _(recovery: Recovery) -> RenderableType:
 
 
 def _notes(probes: Probes) -> Text:
-    counts, receipt = probes.counts, probes.receipt
+    counts = probes.counts
     text = Text(
         f"chance {probes.chance['strict']:.3g} (lenient {probes.chance['lenient']:.3g}); {counts['test tokens']} "
         f"tokens of {counts['test sentences']} sentences that no probe has seen, {counts['train sentences']} to learn "
         f"from; {LEVEL:.0%} intervals, by sentence\n",
         "dim",
     )
-    checks = [
-        f"parity {max(receipt.parity):.0e}",
-        f"sum of parts {max(receipt.sum_of_parts):.0e} (allowed {receipt.tolerance:.0e})",
-        *(f"{name} {value:.3g}" for name, value in receipt.figures.items()),
-    ]
-    text.append("checked: " + ", ".join(checks), "dim")
-    text.append("\nassumed: " + "; ".join(receipt.assumed))
-    return text
+    return text.append_text(receipt_text(probes.receipt))
