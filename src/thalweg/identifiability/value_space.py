@@ -139,7 +139,6 @@ def value_space(block: Block) -> ValueSpace:
     matrix = matrix / unit[:, None, None]
     basis = left * (found > cut)[:, None, :]
     even = torch.full(matrix.shape[:2], matrix.shape[1] ** -0.5, dtype=torch.float64)
-    with_ones = torch.cat([matrix, even[..., None]], -1)
     everything = bool(supports.all())
     whole = (found > cut).sum(-1)  # ranks over all keys
     ones = even - ((even[:, None] @ basis) @ basis.mT)[:, 0]
@@ -149,12 +148,13 @@ def value_space(block: Block) -> ValueSpace:
     if bool((smallest * left_out > 3 * cut).all()):
         whole_with_ones = whole + 1
     else:
-        whole_with_ones = (_values(with_ones, dtype) > cut).sum(-1)
+        whole_with_ones = (_values(torch.cat([matrix, even[..., None]], -1), dtype) > cut).sum(-1)
     if everything:
         rank = whole[:, None].expand(-1, len(supports))
         rank_with_ones = whole_with_ones[:, None].expand(-1, len(supports))
     else:
         rank = torch.stack([row_ranks(one, supports, cut) for one in matrix])
+        with_ones = torch.cat([matrix, even[..., None]], -1)
         rank_with_ones = torch.stack([row_ranks(one, supports, cut) for one in with_ones])
     ones = torch.where((whole_with_ones > whole)[:, None], ones / left_out[:, None], 0.0)
     return ValueSpace(
