@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
@@ -14,6 +14,7 @@ from thalweg.capture.attention import Call, Handler, adding_leaves
 from thalweg.capture.observe import Pass, Tap, watch
 from thalweg.capture.prove import Place, not_finite, prove_block
 from thalweg.capture.record import Block, Role
+from thalweg.capture.states import States, find_states, what_goes_round
 from thalweg.capture.tokenwise import check_tokenwise, embedding_leaves
 from thalweg.capture.upper_wiring import UpperWiring, discover_upper
 from thalweg.errors import ModelError
@@ -30,6 +31,7 @@ class Anatomy:
     pooling: Pooling | None
     through_registry: bool
     upper: UpperWiring | str  # what stands above attention, or why it was not looked for
+    states: States
 
     @property
     def taps(self) -> set[Tap]:
@@ -45,6 +47,13 @@ class Witness(Protocol):
 
     def __call__(self, call: Call) -> tuple[Tensor, Tensor | None]: ...
     def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]: ...
+
+
+@runtime_checkable
+class Editor(Witness, Protocol):
+    """A witness that is given the tensors at its taps as they pass, and decides what the model goes on with."""
+
+    def edit(self, tap: Tap, value: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,10 @@ def _learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
     if set(roles) == {"self"}:
         with torch.no_grad():
             upper = discover_upper(model, trace, blocks)
-    return Anatomy(blocks, roles, _pooling(trace.result, leaves[-1]), through_registry, upper)
+    states = find_states(model, trace, blocks, roles, upper)
+    around = what_goes_round(model, _arguments(model, inputs), states, roles, through_registry)
+    states = replace(states, round_entries=around[0], round_layers=around[1])
+    return Anatomy(blocks, roles, _pooling(trace.result, leaves[-1]), through_registry, upper, states)
 
 
 def run(
@@ -121,10 +133,11 @@ def replay(model: nn.Module, inputs: Mapping[str, Tensor], anatomy: Anatomy, han
     """The same pass again with `handle` deciding what each attention call returns.
 
     Gradients are recorded if the caller has them on, so that what depends on attention can be asked. A handler
-    that wants to see more than the blocks says so with a `Witness.taps`.
+    that wants to see more than the blocks says so with a `Witness.taps`, one that changes it is an `Editor`.
     """
     taps = handle.taps(model, anatomy) if isinstance(handle, Witness) else anatomy.taps
-    return watch(model, _arguments(model, inputs), taps, handle, anatomy.through_registry)
+    edit = handle.edit if isinstance(handle, Editor) else None
+    return watch(model, _arguments(model, inputs), taps, handle, anatomy.through_registry, edit)
 
 
 def check_ready(model: nn.Module) -> None:
