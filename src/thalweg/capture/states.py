@@ -102,7 +102,7 @@ def what_goes_round(
     below += [value for value in given.values() if isinstance(value, Tensor) and value.requires_grad]
     round_entries = round_layers = ""
     sides = [role == "encoder" for role in roles]
-    current = {side: tap for side, tap in zip(dict.fromkeys(sorted(sides, reverse=True)), states.entries, strict=True)}
+    current = dict(zip(dict.fromkeys(sorted(sides, reverse=True)), states.entries, strict=True))
     for side, tap in zip(sides, states.after, strict=True):
         state, _ = cuts[tap]
         allowed = {current[side]} | ({current[True]} if True in current else set())
