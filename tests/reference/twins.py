@@ -108,3 +108,17 @@ def mixing_ratio(block: Block) -> Tensor:
         others = parts[i].sum(0) - parts[i, own]
         ratios.append(others.norm() / (others.norm() + parts[i, own].norm()))
     return torch.stack(ratios)
+
+
+def jacobian_norms(states: Tensor, sources: Sequence[Tensor], spectral: bool = False) -> Tensor:
+    """‖∂e_i/∂x_j‖ [target source] of states [token width], by one backward pass for each of their numbers.
+
+    The sources are [1 token width], as the model had them; those of several sequences stand in a row.
+    """
+    found = []
+    for state in states:
+        rows = [torch.autograd.grad(number, sources, retain_graph=True, materialize_grads=True) for number in state]
+        whole = torch.stack([torch.cat([slope[0] for slope in row]) for row in rows])  # [result source width]
+        blocks = [whole[:, j] for j in range(whole.shape[1])]
+        found.append(torch.stack([torch.linalg.matrix_norm(block, 2 if spectral else "fro") for block in blocks]))
+    return torch.stack(found)

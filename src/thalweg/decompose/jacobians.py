@@ -59,7 +59,7 @@ def jacobians(
 
     With `rows` only these receivers, in the last layer only. x is the embedding output, or with start="layer" the
     states of the layer before. The Frobenius norm is sketched to a relative error of `rtol` in every share, at a
-    confidence of 99 %, unless it is None. Receivers and layers that cost less in reverse mode are computed so, and
+    confidence of 95 %, unless it is None. Receivers and layers that cost less in reverse mode are computed so, and
     so are models with an operation that has no forward mode.
     """
     if rtol is not None and not 0 < rtol < 1:

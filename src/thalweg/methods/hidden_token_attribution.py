@@ -21,7 +21,7 @@ class Params:
     params=Params,
     paper="Brunner et al. 2020, section 5",
     cost="all rows: a pass per token and direction, from 8 to d of them; one row: that without the tokens",
-    guarantee="rows sum to one; the derivative of the real model, every error bar at 99 % within rtol",
+    guarantee="rows sum to one; the derivative of the real model, each share within rtol at 95 % confidence",
 )
 def hidden_token_attribution(capture: Capture, target: Target, params: Params) -> Maps:
     """How strongly a token's state after a layer, MLP included, moves with each token's embedding.
