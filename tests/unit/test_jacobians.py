@@ -45,8 +45,8 @@ def frozen(weights: Tensor, maps: Tensor, round_entries: str = "") -> Capture:
     kept = Attention(torch.zeros(heads, count, 1), torch.zeros(count, heads, 1), kept=weights[0])
     block = Block(
         name="by hand", role="self", attention=kept, projection=torch.zeros(heads, 1, maps.shape[-1]), bias=None,
-        branch_norm=None, scale=None, multiplier=1.0, input=states, summed=states, output=states, norm=None, parallel=False,
-        queries=everything, keys=everything, parity=0.0, sum_error=0.0, tolerance=1e-4,
+        branch_norm=None, scale=None, multiplier=1.0, input=states, summed=states, output=states, norm=None,
+        parallel=False, queries=everything, keys=everything, parity=0.0, sum_error=0.0, tolerance=1e-4,
     )  # fmt: skip
     places = tuple(Tap(f"layers.{number}", "in", 0, 0) for number in range(layers + 1))
     anatomy = Anatomy((), (), None, True, "", States(places[:1], places[1:], "", round_entries))

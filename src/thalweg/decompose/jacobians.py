@@ -7,25 +7,22 @@ directions.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from thalweg.capture.attention import Call
-from thalweg.capture.observe import EnoughError, Tap
 from thalweg.capture.record import Capture
-from thalweg.capture.run import Anatomy
+from thalweg.decompose.folded import fold
+from thalweg.decompose.nudge import Nudge, Start
 from thalweg.decompose.sketch import Products, Report, exact_norms, sketched_norms
 from thalweg.errors import InputError, ModelError
 from thalweg.numerics import working
 from thalweg.progress import progress
 
-Start = Literal["embeddings", "layer"]
 NormKind = Literal["frobenius", "spectral"]
 ELEMENTS = 2**25  # numbers that a batch of directions may take: 128 MB in float32
 
@@ -74,6 +71,9 @@ def jacobians(
     wanted = [passes.layers] if rows is not None else list(range(passes.layers + 1))
     if pushed:
         products, owners = passes.push, count
+        if rtol is None and start == "embeddings":
+            folded = fold(capture, passes.layers, passes.zero, passes.batch, passes.push)
+            products = passes.push if folded is None else folded.push
     else:
         places = [(layer, row) for layer in wanted for row in (range(count) if rows is None else rows)]
         products, owners = passes.pulling(places), len(places)
@@ -124,10 +124,10 @@ class _Passes:
         self.batch = max(1, ELEMENTS // (count * (32 * width + 8 * first.attention.heads * count)))
 
     def states(self, epsilon: Float[Tensor, "token width"]) -> Float[Tensor, "layer token width"]:
-        return _Nudge(self.capture, self.start, self.layers, epsilon).states()
+        return Nudge(self.capture, self.start, self.layers, epsilon).states()
 
     def said(self) -> tuple[str, ...]:
-        nudge = _Nudge(self.capture, self.start, self.layers, self.zero)
+        nudge = Nudge(self.capture, self.start, self.layers, self.zero)
         with torch.no_grad():
             nudge.states()
         half = f"derivatives are taken in the model's own {self.zero.dtype}, rounding included".replace("torch.", "")
@@ -172,54 +172,3 @@ class _Passes:
             return torch.cat(found).to(working(states.dtype))  # [direction source width]
 
         return pull
-
-
-@dataclass(eq=False)
-class _Nudge:
-    """Adds ε to the states that the derivative starts from, and collects those that it is asked of."""
-
-    capture: Capture
-    start: Start
-    layers: int
-    epsilon: Float[Tensor, "token width"]
-    found: dict[Tap, Tensor] = field(default_factory=dict)
-    top: str = ""
-
-    def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]:
-        states = anatomy.states
-        around = states.round_layers if self.start == "layer" else states.round_entries
-        if around:
-            raise ModelError(f"{around}, so a derivative would miss a part: it is refused")
-        self.top = states.top if self.layers == len(states.after) else ""
-        self.entries, self.after = set(states.entries), states.after[: self.layers]
-        blocks = self.capture.blocks
-        self.tokens = {tap: block.queries for tap, block in zip(self.after, blocks, strict=False)}
-        sides = {block.queries.start: block.queries for block in blocks}
-        self.tokens.update(zip(states.entries, (sides[start] for start in sorted(sides)), strict=True))
-        return set(self.tokens)
-
-    def __call__(self, call: Call) -> tuple[Tensor, Tensor | None]:
-        with sdpa_kernel(SDPBackend.MATH):  # fused kernels have no derivative in forward mode
-            return call.run()
-
-    def edit(self, tap: Tap, value: Tensor) -> Tensor:
-        tokens = self.tokens[tap]
-        count = tokens.stop - tokens.start
-        rows = value.reshape(-1, value.shape[-1])
-        if tap not in self.entries:
-            self.found[tap] = rows[:count].to(self.epsilon.device)
-        if tap == self.after[-1]:
-            raise EnoughError
-        if tap not in self.entries and self.start == "embeddings":
-            return value
-        moved = F.pad(self.epsilon[tokens].to(value.device), (0, 0, 0, len(rows) - count))
-        return value.detach() + moved.view(value.shape)
-
-    def states(self) -> Float[Tensor, "layer token width"]:
-        """The states of all tokens from the embedding output on; a block leaves alone the tokens it does not touch."""
-        self.capture.replay(self)
-        found = [self.epsilon]
-        for tap in self.after:
-            tokens, before = self.tokens[tap], found[0 if self.start == "layer" else -1]
-            found.append(torch.cat([before[: tokens.start], self.found[tap], before[tokens.stop :]]))
-        return torch.stack(found)
