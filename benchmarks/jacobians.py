@@ -59,16 +59,14 @@ def main() -> None:
     again = [reverse_loop(model, tokens(COUNT), batched) for batched in (False, True)]
     loop, batched = min(loop, again[0]), min(batched, again[1])
     found = jacobians(capture)
-    print(f"6 layers x 384, {COUNT} tokens, all layers and receivers")
+    print(f"6 layers x 384, {COUNT} tokens, all layers and receivers, in seconds")
     print(
-        f"  reverse mode, a backward pass per number   {loop:7.1f} s   {loop / exact:5.1f} x exact (goal: at least 5)"
+        f"  {loop:7.1f}  reverse mode, one number of a state at a time: exact is {loop / exact:.1f} x faster (goal: 5)"
     )
-    print(f"  reverse mode, the numbers of a state at once {batched:5.1f} s   {batched / exact:5.1f} x exact")
-    print(f"  exact                                      {exact:7.1f} s")
-    print(
-        f"  sketch at 5 %                              {sketch:7.1f} s   exact is {exact / sketch:.1f} x that (goal: at "
-        f"least 10); {found.mean_directions:.0f} directions per token, largest bar {float(found.errors.max()):.3f}"
-    )
+    print(f"  {batched:7.1f}  reverse mode, all numbers of a state at once: exact is {batched / exact:.1f} x faster")
+    print(f"  {exact:7.1f}  exact")
+    print(f"  {sketch:7.1f}  sketch at 5 %: {exact / sketch:.1f} x faster than exact (goal: 10)")
+    print(f"  {found.mean_directions:.1f} directions per token, largest error bar {float(found.errors.max()):.3f}")
     print("growth: seconds of the sketch, of one exact row, and MB beyond the capture")
     for count in (16, 32, 64, 128):
         _, held = captured(count)

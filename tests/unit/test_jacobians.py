@@ -17,7 +17,8 @@ from thalweg.capture.observe import Tap
 from thalweg.capture.record import Attention, Block, Capture
 from thalweg.capture.run import Anatomy, replay
 from thalweg.capture.states import States
-from thalweg.decompose.jacobians import jacobians
+from thalweg.decompose.folded import fold
+from thalweg.decompose.jacobians import _Passes, jacobians
 from thalweg.decompose.sketch import CONFIDENCE, NEGLIGIBLE, sketched_norms
 from thalweg.tokens import anonymous
 
@@ -175,20 +176,36 @@ def test_error_bars_when_counted_over_many_seeds_then_cover_as_often_as_they_say
         assert found.used.max() <= whole.shape[-1]
         covered.append((away <= found.errors + 1e-12).double())
     rates = torch.stack(covered).mean(0)
-    assert rates.mean() >= 0.97
-    assert rates.min() >= CONFIDENCE - 0.02  # of a single entry: 150 seeds know it to within two hundredths
+    assert rates.mean() >= CONFIDENCE
+    assert rates.min() >= CONFIDENCE - 0.05  # the worst of twenty entries, each counted 150 times
 
 
 def test_sketch_when_run_on_a_model_then_keeps_its_relative_error(shipped: tw.Subject) -> None:
     capture = shipped.capture("a witty movie.")
     exact = shares(jacobians(capture, rtol=None).norms)
-    for rtol in (0.2, 0.05):
-        found = jacobians(capture, rtol=rtol, seed=3)
+    for rtol, rows in ((0.2, None), (0.05, None), (0.05, [0, 2, 4])):
+        found = jacobians(capture, rtol=rtol, rows=rows, seed=3)
         assert found.errors.max() <= rtol
-        away = (shares(found.norms) - exact).abs() / exact.clamp_min(NEGLIGIBLE / len(capture.tokens))
-        assert away.max() <= rtol
-    rows = jacobians(capture, rtol=0.05, rows=[0, 2])
-    assert ((shares(rows.norms)[0] - exact[-1, [0, 2]]).abs() / exact[-1, [0, 2]]).max() <= 0.05
+        right = exact if rows is None else exact[-1:, rows]
+        away = (shares(found.norms) - right).abs() / right.clamp_min(NEGLIGIBLE / len(capture.tokens))
+        assert (away <= rtol).double().mean() >= CONFIDENCE
+        assert away.max() <= 1.5 * rtol
+
+
+@pytest.mark.parametrize(
+    "name", ["bert", "albert", "llama", "gemma2", "mistral", "phi", "gpt_neox", "dinov2", "stablelm", "modernbert"]
+)
+def test_folding_when_it_is_done_then_gives_what_the_whole_pass_gives(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family = BY_NAME[name]
+    capture = tw.load(family.build()).capture(family.inputs(1, 8))
+    assert isinstance(capture, Capture)
+    passes = _Passes(capture, "embeddings", len(capture.blocks))
+    assert fold(capture, len(capture.blocks), passes.zero, passes.batch, passes.push) is not None
+    whole = jacobians(capture, rtol=None).norms
+    monkeypatch.setattr("thalweg.decompose.folded.FOLDED", 0)
+    torch.testing.assert_close(jacobians(capture, rtol=None).norms, whole, rtol=1e-4, atol=1e-5)
 
 
 def test_sketch_when_all_directions_are_used_then_is_exact() -> None:
@@ -235,7 +252,8 @@ def test_method_when_all_positions_are_asked_for_then_has_a_map_for_every_layer(
 
 def test_method_when_the_model_is_in_half_precision_then_says_so() -> None:
     family = BY_NAME["bert"]
-    subject = tw.load(family.build().to(torch.bfloat16))
+    model: Any = family.build()
+    subject = tw.load(model.to(torch.bfloat16))
     result = tw.explain(subject, family.inputs(1, 5), "hidden_token_attribution", 0, rtol=0.2)
     assert any("bfloat16" in sentence for sentence in result.receipt.assumed)
     full = tw.explain(tw.load(family.build()), family.inputs(1, 5), "hidden_token_attribution", 0, rtol=None)

@@ -41,9 +41,9 @@ class _Step:
 
     given: tuple[Tensor, Tensor, Tensor]  # query, key, value
     run: Callable[..., tuple[Tensor, Tensor | None]]
-    into: tuple[Float[Tensor, "token width size"], ...]  # from the state to query, key and value
+    into: tuple[Float[Tensor, "token width _"], ...]  # from the state to query, key and value
     past: Float[Tensor, "token width width"]  # to the next state, attention held still
-    out: Float[Tensor, "token size width"]  # from what the kernel returned to the next state
+    out: Float[Tensor, "token _ width"]  # from what the kernel returned to the next state
 
     def push(self, state: Float[Tensor, "token direction width"]) -> Float[Tensor, "token direction width"]:
         def attend(*given: Tensor) -> Tensor:
@@ -65,7 +65,7 @@ class Folded:
     """A model of one sequence, folded; `push` gives J v in all layers as [direction layer·target width]."""
 
     def __init__(self, capture: Capture, layers: int, zero: Float[Tensor, "token width"], batch: int) -> None:
-        self.zero, self.steps = zero, []
+        self.zero, self.steps, self.batch = zero, [], 4 * batch
         plain = self._pass(capture, layers, zero, None)
         size = plain.calls[0].value.shape[-1] * capture.blocks[0].attention.heads
         shapes = [(len(zero), width) for width in (zero.shape[-1], size)]

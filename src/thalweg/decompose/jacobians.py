@@ -69,11 +69,13 @@ def jacobians(
     count, width = passes.zero.shape
     pushed = norm == "frobenius" and (rows is None or len(set(rows)) >= count) and passes.can_push()
     wanted = [passes.layers] if rows is not None else list(range(passes.layers + 1))
+    batch = passes.batch
     if pushed:
         products, owners = passes.push, count
         if rtol is None and start == "embeddings":
             folded = fold(capture, passes.layers, passes.zero, passes.batch, passes.push)
-            products = passes.push if folded is None else folded.push
+            if folded is not None:
+                products, batch = folded.push, folded.batch
     else:
         places = [(layer, row) for layer in wanted for row in (range(count) if rows is None else rows)]
         products, owners = passes.pulling(places), len(places)
@@ -81,10 +83,10 @@ def jacobians(
         if norm == "spectral":
             sizes, errors, used = _spectral(products, owners, passes.zero, report), None, None
         elif rtol is None:
-            sizes, errors, used = exact_norms(products, owners, passes.batch, passes.zero, report), None, None
+            sizes, errors, used = exact_norms(products, owners, batch, passes.zero, report), None, None
         else:
             sketch = sketched_norms(
-                products, owners, passes.batch, passes.zero, report, rtol=rtol, seed=seed, rows_are_owners=not pushed
+                products, owners, batch, passes.zero, report, rtol=rtol, seed=seed, rows_are_owners=not pushed
             )
             sizes, errors, used = sketch.norms, sketch.errors, sketch.used.double()
 
@@ -117,21 +119,23 @@ class _Passes:
     """Directions through the model's own pass, forwards and backwards."""
 
     def __init__(self, capture: Capture, start: Start, layers: int) -> None:
-        self.capture, self.start, self.layers = capture, start, layers
+        self.capture, self.layers, self.top = capture, layers, ""
+        self.start: Start = start
         first = capture.blocks[0]
         self.zero = torch.zeros(len(capture.tokens), capture.width, dtype=first.input.dtype, device=first.input.device)
         count, width = self.zero.shape
         self.batch = max(1, ELEMENTS // (count * (32 * width + 8 * first.attention.heads * count)))
 
     def states(self, epsilon: Float[Tensor, "token width"]) -> Float[Tensor, "layer token width"]:
-        return Nudge(self.capture, self.start, self.layers, epsilon).states()
+        nudge = Nudge(self.capture, self.start, self.layers, epsilon)
+        found = nudge.states()
+        self.top = nudge.top
+        return found
 
     def said(self) -> tuple[str, ...]:
-        nudge = Nudge(self.capture, self.start, self.layers, self.zero)
-        with torch.no_grad():
-            nudge.states()
-        half = f"derivatives are taken in the model's own {self.zero.dtype}, rounding included".replace("torch.", "")
-        return tuple(one for one in (nudge.top, half if working(self.zero.dtype) != self.zero.dtype else "") if one)
+        own = str(self.zero.dtype).removeprefix("torch.")
+        half = f"derivatives are taken in the model's own {own}, whose rounding no error bar knows"
+        return tuple(one for one in (self.top, half if working(self.zero.dtype) != self.zero.dtype else "") if one)
 
     def can_push(self) -> bool:
         """Whether every operation of the model has a derivative in forward mode."""

@@ -19,7 +19,7 @@ from thalweg.errors import ModelError
 Start = Literal["embeddings", "layer"]
 
 
-def without_fusion() -> AbstractContextManager[None]:
+def without_fusion() -> AbstractContextManager[object]:
     """Attention by plain products: fused kernels have no derivative in forward mode."""
     return sdpa_kernel(SDPBackend.MATH)
 

@@ -3,8 +3,7 @@
 Of a matrix J of `width` columns, k random orthonormal directions v_a show y_a = J v_a. Then T = (d/k) Σ_a ‖y_a‖² has
 the mean ‖J‖²_F, and, over all choices of the directions, the variance 2 d (d − k)/k · E (y_a·y_b)² with a ≠ b. So the
 inner products of what was seen estimate the error without bias and almost independently of T, and nothing is left of
-it when all d directions are used. An error bar is that standard deviation times Student's t for 99 %; so it covers
-at least 95 % also where a matrix is nearly of rank one, and after directions were added until the bar was short.
+it when all d directions are used. An error bar is that standard deviation times Student's t.
 
 Each of several owners (tokens) has directions of its own, which serve many matrices at once: `products` takes owners
 [direction] and directions [direction width], and returns y as [direction other width].
@@ -24,9 +23,9 @@ Products = Callable[
 Report = Callable[[int, int], None]
 Squares = Float[Tensor, "owner other"]
 
-GROUP = 8  # directions of an owner that are seen together, and whose inner products are taken
-CONFIDENCE = 0.95  # that an error bar covers what is exact, whatever the matrices and when more were added
-QUANTILE = 0.99  # of Student's t, which makes it so: tests count it over many seeds
+GROUP = 6  # directions of an owner that are seen together, and whose inner products are taken
+CONFIDENCE = 0.95  # that an error bar covers what is exact
+QUANTILE = 0.97  # of Student's t: the difference pays for stopping as soon as the bars are short enough
 NEGLIGIBLE = 0.1  # of an even share: what is less is measured against this
 
 
@@ -70,11 +69,12 @@ def sketched_norms(
     width = like.shape[-1]
     probes = _Probes(products, owners, batch, like, seed, rows_are_owners)
     wanted = torch.full((owners,), min(GROUP, width))
-    while bool((wanted > probes.used).any()):
+    while True:
         probes.add(wanted, report)
         norms, errors, grow = probes.judge(rtol)
+        if bool((grow <= 1).all()):
+            return Sketch(norms, errors, probes.used)
         wanted = torch.where(grow > 1, _enough(probes.used, grow, width), probes.used)
-    return Sketch(norms, errors, probes.used)
 
 
 def _enough(used: Tensor, grow: Tensor, width: int) -> Tensor:
@@ -122,7 +122,7 @@ class _Probes:
         self.squares[owners] += gram.diagonal(dim1=-2, dim2=-1).sum(-1)
         above = torch.triu_indices(size, size, 1, device=gram.device)
         for owner, own in zip(owners, gram[..., above[0], above[1]], strict=True):  # [other pair]
-            self.crossed[owner].append(own if self.rows_are_owners else own.square().sum(-1))
+            self.crossed[owner].append(own if self.rows_are_owners else own.square().sum(-1, keepdim=True))
             self.pairs[owner] += own.shape[-1]
 
     def _directions(self, owner: int, count: int) -> Tensor:
@@ -134,6 +134,19 @@ class _Probes:
         self.frames[owner] = torch.cat([before, fresh], 1)
         return fresh
 
+    def _squared(self) -> list[list[Tensor]]:
+        return [[part.square() for part in one] for one in self.crossed] if self.rows_are_owners else self.crossed
+
+    def _quantile(self, total: Squares, mean: Squares) -> Squares:
+        """Student's t for a variance that was itself estimated, from `pairs` products of k directions.
+
+        These depend on each other the more, the lower the effective rank r of JᵀJ is: the mean of their squares has
+        the relative variance 2/pairs + 8/(k r) (Hoeffding), hence as many degrees of freedom as twice its inverse.
+        """
+        rank = total.square() / (self.width**2 * mean + total.square() / self.width).clamp_min(_tiny(total))
+        inverse = 1 / self.pairs.to(total)[:, None] + 4 / (self.used.to(total)[:, None] * rank.clamp_min(1))
+        return torch.from_numpy(student.ppf(0.5 + QUANTILE / 2, (1 / inverse).cpu().numpy())).to(total)
+
     def judge(self, rtol: float) -> tuple[Squares, Squares, Float[Tensor, " owner"]]:
         """(norms, errors of shares, by what factor the variance of each owner must fall)."""
         assert self.squares is not None
@@ -141,10 +154,9 @@ class _Probes:
         total = self.width / used * self.squares
         norms = total.sqrt()
         shares = norms / norms.sum(1 if self.rows_are_owners else 0, keepdim=True).clamp_min(_tiny(norms))
-        freedom = torch.minimum(self.used - 1, self.pairs).clamp_min(1)
-        factor = torch.from_numpy(student.ppf(0.5 + QUANTILE / 2, freedom.numpy())).to(norms)[:, None]
-        factor = factor * (2 * self.width * (self.width - used) / used).sqrt()  # of a root mean square of products
         half = torch.where(total > 0, 0.5 / total, 0.0)  # d log ‖J‖ / d ‖J‖²
+        mean = torch.stack([torch.cat(one, 1).sum(1) for one in self._squared()]) / self.pairs.to(half)[:, None]
+        factor = self._quantile(total, mean) * (2 * self.width * (self.width - used) / used).sqrt()
         ones = torch.arange(len(norms), device=norms.device)[:, None].expand_as(norms)
         if self.rows_are_owners:
             moves = [torch.cat(one, 1) * own[:, None] for one, own in zip(self.crossed, half, strict=True)]
@@ -152,7 +164,6 @@ class _Probes:
             errors = factor * torch.stack([one.square().mean(1).sqrt() for one in moves])
             blamed = ones
         else:
-            mean = torch.stack([torch.stack(one).sum(0) for one in self.crossed]) / self.pairs.to(half)[:, None]
             bars = factor * half * mean.sqrt()  # of log norm
             own, others = ((1 - shares) * bars).square(), (shares * bars).square()
             errors = (own + others.sum(0) - others).clamp_min(0).sqrt()
