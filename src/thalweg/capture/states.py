@@ -5,7 +5,7 @@ the state is cut off from its past at the place where it is seen, and no gradien
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,7 @@ def find_states(
             after.append(_place(trace, blocks[following]))
             continue
         stack = model.get_encoder() if side else model.get_decoder() if len(first) == 2 else model.base_model
-        name = next(name for name, module in model.named_modules() if module is stack)
+        name = next((name for name, module in model.named_modules() if module is stack), "")
         returned = Tap(name, "out", "last_hidden_state", 0)
         if halves and all(isinstance(half, SecondHalf) for half in halves):
             assert isinstance(halves[-1], SecondHalf)
@@ -104,6 +104,8 @@ def what_goes_round(
     sides = [role == "encoder" for role in roles]
     current = dict(zip(dict.fromkeys(sorted(sides, reverse=True)), states.entries, strict=True))
     for side, tap in zip(sides, states.after, strict=True):
+        if tap not in cuts:
+            return (f"the {tap} was not seen a second time",) * 2
         state, _ = cuts[tap]
         allowed = {current[side]} | ({current[True]} if True in current else set())
         others = [place for place in cuts if place not in allowed | {tap}]
@@ -124,9 +126,10 @@ def _readers(model: Any, inputs: Mapping[str, Any]) -> list[nn.Module]:
         parts += [model.get_encoder(), model.get_decoder()]
     found: dict[int, nn.Module] = {}
     for part in parts:
-        embedding = part.get_input_embeddings()
-        if isinstance(embedding, nn.Embedding):
-            found.setdefault(id(embedding), part)
+        with suppress(NotImplementedError):  # a part that reads sound or pixels
+            embedding = part.get_input_embeddings()
+            if isinstance(embedding, nn.Embedding):
+                found.setdefault(id(embedding), part)
     return list(found.values())
 
 

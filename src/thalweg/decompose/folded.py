@@ -17,7 +17,7 @@ from thalweg.capture.attention import Call
 from thalweg.capture.record import Capture
 from thalweg.decompose.nudge import Nudge, without_fusion
 from thalweg.errors import ThalwegError
-from thalweg.numerics import relative_error, tolerance
+from thalweg.numerics import relative_error, tolerance, working
 
 FOLDED = 2**28  # numbers that all matrices together may have: 1 GB in float32
 
@@ -66,12 +66,14 @@ class Folded:
 
     def __init__(self, capture: Capture, layers: int, zero: Float[Tensor, "token width"], batch: int) -> None:
         self.zero, self.steps, self.batch = zero, [], 4 * batch
-        plain = self._pass(capture, layers, zero, None)
-        size = plain.calls[0].value.shape[-1] * capture.blocks[0].attention.heads
+        size = capture.blocks[0].attention.output[0].numel()
         shapes = [(len(zero), width) for width in (zero.shape[-1], size)]
+        plain = _Local(capture, "layer", layers, zero, delta=zero.new_zeros(shapes[1]))
+        capture.replay(plain)
 
         def local(epsilon: Tensor, delta: Tensor) -> list[tuple[Tensor, ...]]:
-            found = self._pass(capture, layers, epsilon, delta)
+            found = _Local(capture, "layer", layers, epsilon, delta=delta)
+            capture.replay(found)
             return [
                 (call.query, call.key, call.value, found.found[tap])  # pyright: ignore[reportReturnType]
                 for call, tap in zip(found.calls, found.after, strict=True)
@@ -96,21 +98,13 @@ class Folded:
             past, out = (moved.transpose(0, 1) for moved in (states[3], kernels[3]))
             self.steps.append(_Step((call.query, call.key, call.value), call.run, into, past, out))
 
-    @staticmethod
-    def _pass(capture: Capture, layers: int, epsilon: Tensor, delta: Tensor | None) -> _Local:
-        size = capture.blocks[0].attention.output[0].numel()
-        delta = epsilon.new_zeros(len(epsilon), size) if delta is None else delta
-        found = _Local(capture, "layer", layers, epsilon, delta=delta)
-        capture.replay(found)
-        return found
-
     @torch.no_grad()
     def push(self, tokens: Tensor, directions: Tensor) -> Tensor:
         state = F.one_hot(tokens, len(self.zero)).T.to(directions)[:, :, None] * directions
         found = [state]
         for step in self.steps:
             found.append(step.push(found[-1]))
-        return torch.stack(found).flatten(0, 1).transpose(0, 1)
+        return torch.stack(found).flatten(0, 1).transpose(0, 1).to(working(state.dtype))
 
 
 def fold(

@@ -3,7 +3,7 @@
 The model's own pass is run again with a zero ε added to the earlier states, and differentiated with respect to ε.
 Forward mode pushes a direction of one source through all layers and reaches all receivers at once; reverse mode pulls
 a direction of one receiver in one layer back to all sources. The pass itself is computed once for a whole batch of
-directions.
+directions; for exact norms it is folded first where that pays.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Jacobians:
     """Norms of the blocks, and half widths of the error bars of each row's shares, relative to these.
 
     A share is a norm divided by its row's sum. Where it is below a tenth of an even share, its error is relative to
-    that tenth. Errors are zero if nothing was sketched. `directions` were used per token, at most and on average.
+    that tenth. Errors are zero if nothing was sketched. Directions are counted per token.
     """
 
     norms: Float[Tensor, "layer target source"]
@@ -109,7 +109,7 @@ def _spectral(products: Products, owners: int, like: Tensor, report: Report) -> 
     """The largest singular value of whole blocks, of one receiver at a time."""
     identity, found = torch.eye(like.shape[-1]).to(like), []
     for owner in range(owners):
-        whole = products(torch.full((len(identity),), owner), identity)  # [direction source width]
+        whole = products(torch.full((len(identity),), owner, device=like.device), identity)  # [direction source width]
         found.append(torch.linalg.matrix_norm(whole.transpose(0, 1), 2))
         report(owner + 1, owners)
     return torch.stack(found)

@@ -20,7 +20,7 @@ class Params:
 @method(
     params=Params,
     paper="Brunner et al. 2020, section 5",
-    cost="all rows: a pass per token and direction, from 8 to d of them; one row: that without the tokens",
+    cost="a pass per token and direction, from 6 to d of them; for some rows, per row and direction",
     guarantee="rows sum to one; the derivative of the real model, each share within rtol at 95 % confidence",
 )
 def hidden_token_attribution(capture: Capture, target: Target, params: Params) -> Maps:
