@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -21,9 +22,9 @@ def captured(count: int) -> tuple[torch.nn.Module, Capture]:
     return subject.model, capture
 
 
-def seconds(job: object) -> float:
+def seconds(job: Callable[[], object]) -> float:
     start = time.perf_counter()
-    job()  # pyright: ignore[reportCallIssue]
+    job()
     return time.perf_counter() - start
 
 
@@ -54,7 +55,9 @@ def main() -> None:
     model, capture = captured(COUNT)
     loop, batched = (reverse_loop(model, tokens(COUNT), batched) for batched in (False, True))
     jacobians(capture, rtol=0.5)  # warm
+    before = own_peak_megabytes()
     exact = seconds(lambda: jacobians(capture, rtol=None))
+    held = own_peak_megabytes() - before
     sketch = min(seconds(lambda: jacobians(capture)) for _ in range(3))
     again = [reverse_loop(model, tokens(COUNT), batched) for batched in (False, True)]
     loop, batched = min(loop, again[0]), min(batched, again[1])
@@ -64,14 +67,14 @@ def main() -> None:
         f"  {loop:7.1f}  reverse mode, one number of a state at a time: exact is {loop / exact:.1f} x faster (goal: 5)"
     )
     print(f"  {batched:7.1f}  reverse mode, all numbers of a state at once: exact is {batched / exact:.1f} x faster")
-    print(f"  {exact:7.1f}  exact")
+    print(f"  {exact:7.1f}  exact, {held:.0f} MB more than a sketch")
     print(f"  {sketch:7.1f}  sketch at 5 %: {exact / sketch:.1f} x faster than exact (goal: 10)")
     print(f"  {found.mean_directions:.1f} directions per token, largest error bar {float(found.errors.max()):.3f}")
     print("growth: seconds of the sketch, of one exact row, and MB beyond the capture")
     for count in (16, 32, 64, 128):
-        _, held = captured(count)
-        took = seconds(lambda held=held: jacobians(held))
-        row = seconds(lambda held=held: jacobians(held, rtol=None, rows=[0]))
+        _, longer = captured(count)
+        took = seconds(lambda longer=longer: jacobians(longer))
+        row = seconds(lambda longer=longer: jacobians(longer, rtol=None, rows=[0]))
         base, more = (peak_megabytes("benchmarks.jacobians", str(count), job) for job in ("capture", "sketch"))
         print(f"  {count:4d} tokens: {took:6.1f} s   {row:5.2f} s   {more - base:5.0f} MB")
 
