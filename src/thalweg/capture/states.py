@@ -105,7 +105,8 @@ def what_goes_round(
     current = dict(zip(dict.fromkeys(sorted(sides, reverse=True)), states.entries, strict=True))
     for side, tap in zip(sides, states.after, strict=True):
         if tap not in cuts:
-            return (f"the {tap} was not seen a second time",) * 2
+            unseen = f"the {tap} was not seen a second time"
+            return unseen, unseen
         state, _ = cuts[tap]
         allowed = {current[side]} | ({current[True]} if True in current else set())
         others = [place for place in cuts if place not in allowed | {tap}]

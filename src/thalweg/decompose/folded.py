@@ -19,7 +19,7 @@ from thalweg.decompose.nudge import Nudge, without_fusion
 from thalweg.errors import ThalwegError
 from thalweg.numerics import relative_error, tolerance, working
 
-FOLDED = 2**28  # numbers that all matrices together may have: 1 GB in float32
+FOLDED = 2**28  # numbers that all matrices together may have: 1 GB in float32, and twice that while they are made
 
 
 @dataclass(eq=False)
