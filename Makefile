@@ -33,6 +33,7 @@ bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.flow
 	$(BIN)/python -m benchmarks.alti
 	$(BIN)/python -m benchmarks.trust
+	$(BIN)/python -m benchmarks.jacobians
 
 docs: $(VENV)/installed-dev
 	$(BIN)/python scripts/write_methods.py > docs/methods.md

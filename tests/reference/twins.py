@@ -2,6 +2,7 @@
 library but the record of the pass."""
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import torch
 from torch import Tensor
@@ -148,8 +149,6 @@ def row_ambiguity(weights: Tensor, keys: Tensor, values: Tensor) -> int:
 
 def vertices(weights: Tensor, columns: Tensor) -> Tensor:
     """All vertices of {x ≥ 0: columnsᵀ·x = columnsᵀ·weights}: every choice of as many keys as there are equations."""
-    from itertools import combinations
-
     found = []
     goal = columns.T @ weights
     for chosen in combinations(range(len(weights)), columns.shape[1]):
@@ -161,4 +160,18 @@ def vertices(weights: Tensor, columns: Tensor) -> Tensor:
             vertex = torch.zeros_like(weights)
             vertex[list(chosen)] = solved.clamp_min(0)
             found.append(vertex)
+    return torch.stack(found)
+
+
+def jacobian_norms(states: Tensor, sources: Sequence[Tensor], spectral: bool = False) -> Tensor:
+    """‖∂e_i/∂x_j‖ [target source] of states [token width], by one backward pass for each of their numbers.
+
+    The sources are [1 token width], as the model had them; those of several sequences stand in a row.
+    """
+    found = []
+    for state in states:
+        rows = [torch.autograd.grad(number, sources, retain_graph=True, materialize_grads=True) for number in state]
+        whole = torch.stack([torch.cat([slope[0] for slope in row]) for row in rows])  # [result source width]
+        blocks = [whole[:, j] for j in range(whole.shape[1])]
+        found.append(torch.stack([torch.linalg.matrix_norm(block, 2 if spectral else "fro") for block in blocks]))
     return torch.stack(found)

@@ -49,7 +49,10 @@ class Pass:
 
 
 class EnoughError(Exception):
-    """Raised by a handler of attention calls that needs nothing of the rest of the pass."""
+    """Raised by a handler or an edit that needs nothing of what follows: the pass ends here, without a result."""
+
+
+Edit = Callable[[Tap, Tensor], Tensor]  # what the model goes on with, instead of the tensor at a tap
 
 
 def watch(
@@ -58,23 +61,30 @@ def watch(
     taps: Iterable[Tap] | None = None,
     handle: Callable[[Call], tuple[Tensor, Tensor | None]] | None = None,
     through_registry: bool = True,
+    edit: Edit | None = None,
 ) -> Pass:
     """Run `model(**inputs)` once; keep copies of the tensors at `taps`, or of all when it is None.
 
     `handle` decides what an attention call returns; left out, it is the model's own kernel. A model that
-    goes round transformers' registry is watched through torch's functions instead. A handler that raises
-    `EnoughError` ends the pass there; what was seen until then is kept, without a result.
+    goes round transformers' registry is watched through torch's functions instead. With `edit` nothing is
+    kept: it is given the tensor at each tap and decides what the model goes on with. A handler or an edit that
+    raises `EnoughError` ends the pass there; what was seen until then is kept, without a result.
     """
     record = Pass()
     wanted = None if taps is None else set(taps)
 
-    def see(tap: Tap, value: Tensor) -> None:
-        if wanted is None or tap in wanted:  # a copy: some models add to a tensor in place later
-            record.seen.append(Seen(tap, record.tick(), value.clone()))
+    def see(tap: Tap, value: Tensor) -> Tensor:
+        if wanted is not None and tap not in wanted:
+            return value
+        if edit is not None:
+            return edit(tap, value)
+        record.seen.append(Seen(tap, record.tick(), value.clone()))  # some models add to a tensor in place later
+        return value
 
     def attend(call: Call) -> tuple[Tensor, Tensor | None]:
         output, weights = handle(call) if handle else call.run()
-        record.calls.append((record.tick(), call, output))
+        if edit is None:
+            record.calls.append((record.tick(), call, output))
         return output, weights
 
     names = None if wanted is None else {tap.module for tap in wanted}
@@ -97,7 +107,7 @@ def watch(
 
 
 @contextmanager
-def _hooks(model: nn.Module, names: set[str] | None, see: Callable[[Tap, Tensor], None]) -> Iterator[None]:
+def _hooks(model: nn.Module, names: set[str] | None, see: Edit) -> Iterator[None]:
     """Hooks on the named modules (all when None) that only the thread which set them feels."""
     thread = threading.get_ident()
     handles = []
@@ -113,24 +123,32 @@ def _hooks(model: nn.Module, names: set[str] | None, see: Callable[[Tap, Tensor]
             handle.remove()
 
 
-def _pair(
-    name: str, see: Callable[[Tap, Tensor], None], thread: int
-) -> tuple[Callable[..., None], Callable[..., None]]:
+def _pair(name: str, see: Edit, thread: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     count = 0
 
-    def before(_: nn.Module, args: tuple, kwargs: Mapping[str, Any] | None = None) -> None:
-        nonlocal count
-        if threading.get_ident() == thread:  # another may call while torch still sets this hook up
-            for slot, value in [*enumerate(args), *(kwargs or {}).items()]:
-                if isinstance(value, Tensor) and value.is_floating_point():
-                    see(Tap(name, "in", slot, count), value)
-            count += 1
+    def look(side: Literal["in", "out"], slots: Iterable[tuple[Any, Any]], call: int) -> dict[Any, Tensor]:
+        """What is to stand in the slots where something else stood."""
+        edited = {}
+        for slot, value in slots:
+            if isinstance(value, Tensor) and value.is_floating_point():
+                result = see(Tap(name, side, slot, call), value)
+                if result is not value:
+                    edited[slot] = result
+        return edited
 
-    def after(_: nn.Module, __: tuple, output: Any) -> None:
-        if threading.get_ident() == thread:
-            for slot, value in _slots(output):
-                if isinstance(value, Tensor) and value.is_floating_point():
-                    see(Tap(name, "out", slot, count - 1), value)
+    def before(_: nn.Module, args: tuple, kwargs: Mapping[str, Any] | None = None) -> tuple[tuple, dict] | None:
+        nonlocal count
+        if threading.get_ident() != thread:  # another may call while torch still sets this hook up
+            return None
+        edited = look("in", [*enumerate(args), *(kwargs or {}).items()], count)
+        count += 1
+        if not edited:
+            return None
+        return tuple(edited.pop(slot, value) for slot, value in enumerate(args)), {**(kwargs or {}), **edited}
+
+    def after(_: nn.Module, __: tuple, output: Any) -> Any:
+        edited = look("out", _slots(output), count - 1) if threading.get_ident() == thread else {}
+        return _with_slots(output, edited) if edited else None
 
     return before, after
 
@@ -143,3 +161,12 @@ def _slots(output: Any) -> Iterable[tuple[int | str | None, Any]]:
     if isinstance(output, tuple | list):
         return enumerate(output)
     return []
+
+
+def _with_slots(output: Any, edited: Mapping[Any, Tensor]) -> Any:
+    """The output as it was, other tensors in some of its slots."""
+    if isinstance(output, Tensor):
+        return edited[None]
+    if isinstance(output, Mapping):
+        return type(output)(**{**output, **edited})  # pyright: ignore[reportCallIssue]
+    return type(output)(edited.get(slot, value) for slot, value in enumerate(output))

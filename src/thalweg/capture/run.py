@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
@@ -14,8 +14,9 @@ from thalweg.capture.attention import Call, Handler, adding_leaves
 from thalweg.capture.observe import Pass, Tap, watch
 from thalweg.capture.prove import Place, not_finite, prove_block
 from thalweg.capture.record import Block, Role
+from thalweg.capture.states import States, find_states, what_goes_round
 from thalweg.capture.tokenwise import check_tokenwise, embedding_leaves
-from thalweg.capture.upper_wiring import SecondHalf, UpperWiring, discover_upper
+from thalweg.capture.upper_wiring import UpperWiring, discover_upper
 from thalweg.errors import ModelError
 
 Pooling = Literal["first", "last", "all"]
@@ -30,6 +31,7 @@ class Anatomy:
     pooling: Pooling | None
     through_registry: bool
     upper: UpperWiring | str  # what stands above attention, or why it was not looked for
+    states: States
 
     @property
     def taps(self) -> set[Tap]:
@@ -38,23 +40,6 @@ class Anatomy:
             found |= {wiring.residual, wiring.total, wiring.parallel, wiring.output}
         return found - {None}
 
-    @property
-    def top(self) -> Tap | None:
-        """Where the last layer, its MLP included, ends; None where that was not found."""
-        half = self.upper.halves[-1] if isinstance(self.upper, UpperWiring) else None
-        return half.output if isinstance(half, SecondHalf) else None
-
-    def layer_output(self, number: int) -> Tap:
-        """Where a layer's output is seen: as the input of the next block of the same tokens, or at the top.
-
-        Where the end of the last layer is not known, it is the output of its attention block.
-        """
-        encoder = self.roles[number] == "encoder"
-        for wiring, role in zip(self.blocks[number + 1 :], self.roles[number + 1 :], strict=True):
-            if (role == "encoder") == encoder:
-                return wiring.residual
-        return self.top or self.blocks[number].output or self.blocks[number].total
-
 
 @runtime_checkable
 class Witness(Protocol):
@@ -62,6 +47,13 @@ class Witness(Protocol):
 
     def __call__(self, call: Call) -> tuple[Tensor, Tensor | None]: ...
     def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]: ...
+
+
+@runtime_checkable
+class Editor(Witness, Protocol):
+    """A witness that is given the tensors at its taps as they pass, and decides what the model goes on with."""
+
+    def edit(self, tap: Tap, value: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -103,7 +95,10 @@ def _learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
     if set(roles) == {"self"}:
         with torch.no_grad():
             upper = discover_upper(model, trace, blocks)
-    return Anatomy(blocks, roles, _pooling(trace.result, leaves[-1]), through_registry, upper)
+    states = find_states(model, trace, blocks, roles, upper)
+    around = what_goes_round(model, _arguments(model, inputs), states, roles, through_registry)
+    states = replace(states, round_entries=around[0], round_layers=around[1])
+    return Anatomy(blocks, roles, _pooling(trace.result, leaves[-1]), through_registry, upper, states)
 
 
 def run(
@@ -138,10 +133,11 @@ def replay(model: nn.Module, inputs: Mapping[str, Tensor], anatomy: Anatomy, han
     """The same pass again with `handle` deciding what each attention call returns.
 
     Gradients are recorded if the caller has them on, so that what depends on attention can be asked. A handler
-    that wants to see more than the blocks says so with a `Witness.taps`.
+    that wants to see more than the blocks says so with a `Witness.taps`, one that changes it is an `Editor`.
     """
     taps = handle.taps(model, anatomy) if isinstance(handle, Witness) else anatomy.taps
-    return watch(model, _arguments(model, inputs), taps, handle, anatomy.through_registry)
+    edit = handle.edit if isinstance(handle, Editor) else None
+    return watch(model, _arguments(model, inputs), taps, handle, anatomy.through_registry, edit)
 
 
 def check_ready(model: nn.Module) -> None:

@@ -85,7 +85,7 @@ class _Zeroing:
     calls: int = 0
 
     def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]:
-        self.tap = anatomy.layer_output(self.number)
+        self.tap = anatomy.states.after[self.number]
         return {self.tap}
 
     def __call__(self, call: Call) -> tuple[Tensor, Tensor | None]:

@@ -75,8 +75,8 @@ def probe(
     rates, chance, tokens = measure(subject, split, keys, maps, candidates)
     anatomy = subject.anatomy(encoded_texts(subject, split.test[:1]))
     assumed = ["special tokens are candidates, but are not asked for"]
-    if anatomy.top is None:
-        assumed.append("where the last layer ends was not found: its state is its attention block's output")
+    if anatomy.states.top:
+        assumed.append(anatomy.states.top)
     result = Probes(
         rates=rates,
         chance=chance,

@@ -125,8 +125,7 @@ class _Layers:
     """Runs the model's own attention and keeps the states between its layers."""
 
     def __init__(self, anatomy: Anatomy) -> None:
-        outputs = (anatomy.layer_output(number) for number in range(len(anatomy.blocks)))
-        self.order = [anatomy.blocks[0].residual, *outputs]
+        self.order = [anatomy.blocks[0].residual, *anatomy.states.after]
 
     def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]:
         return set(self.order)

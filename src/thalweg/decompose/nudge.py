@@ -1,0 +1,75 @@
+"""The model's own pass as a function of a small change ε of its states, which can be differentiated."""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from thalweg.capture.attention import Call
+from thalweg.capture.observe import EnoughError, Tap
+from thalweg.capture.record import Capture
+from thalweg.capture.run import Anatomy
+from thalweg.errors import ModelError
+
+Start = Literal["embeddings", "layer"]
+
+
+def without_fusion() -> AbstractContextManager[object]:
+    """Attention by plain products: fused kernels have no derivative in forward mode."""
+    return sdpa_kernel(SDPBackend.MATH)
+
+
+@dataclass(eq=False)
+class Nudge:
+    """Adds ε to the states that the derivative starts from, and collects those that it is asked of."""
+
+    capture: Capture
+    start: Start
+    layers: int
+    epsilon: Float[Tensor, "token width"]
+    found: dict[Tap, Tensor] = field(default_factory=dict)
+    top: str = ""
+
+    def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]:
+        states = anatomy.states
+        around = states.round_layers if self.start == "layer" else states.round_entries
+        if around:
+            raise ModelError(f"{around}, so a derivative would miss a part: it is refused")
+        self.top = states.top if self.layers == len(states.after) else ""
+        self.entries, self.after = set(states.entries), states.after[: self.layers]
+        blocks = self.capture.blocks
+        self.tokens = {tap: block.queries for tap, block in zip(self.after, blocks, strict=False)}
+        sides = {block.queries.start: block.queries for block in blocks}
+        self.tokens.update(zip(states.entries, (sides[start] for start in sorted(sides)), strict=True))
+        return set(self.tokens)
+
+    def __call__(self, call: Call) -> tuple[Tensor, Tensor | None]:
+        with without_fusion():
+            return call.run()
+
+    def edit(self, tap: Tap, value: Tensor) -> Tensor:
+        tokens = self.tokens[tap]
+        count = tokens.stop - tokens.start
+        rows = value.reshape(-1, value.shape[-1])
+        if tap not in self.entries:
+            self.found[tap] = rows[:count].to(self.epsilon.device)
+        if tap == self.after[-1]:
+            raise EnoughError
+        if tap not in self.entries and self.start == "embeddings":
+            return value
+        moved = F.pad(self.epsilon[tokens].to(value.device), (0, 0, 0, len(rows) - count))
+        return value.detach() + moved.view(value.shape)
+
+    def states(self) -> Float[Tensor, "layer token width"]:
+        """The states of all tokens from the embedding output on; a block leaves alone the tokens it does not touch."""
+        self.capture.replay(self)
+        found = [self.epsilon]
+        for tap in self.after:
+            tokens, before = self.tokens[tap], found[0 if self.start == "layer" else -1]
+            found.append(torch.cat([before[: tokens.start], self.found[tap], before[tokens.stop :]]))
+        return torch.stack(found)
