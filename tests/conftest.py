@@ -1,4 +1,5 @@
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -6,6 +7,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # Some virtual machines announce AMX and then trap on it, which kills bfloat16 products.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
 
+import jaxtyping
 import pytest
 import torch
 from hypothesis import settings
@@ -32,6 +34,14 @@ def shared_data() -> Path:
     if not folder.is_dir():
         missing(f"no shared data at {folder}")
     return folder
+
+
+@pytest.fixture
+def as_a_user() -> Iterator[None]:
+    """Without the type checks of a test run, which would speak before the library does."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def missing(what: str) -> None:

@@ -5,18 +5,20 @@ text, model → load → Subject → capture → Capture → method (decompose, 
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import index
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
+from thalweg.axes import LayerArray
 from thalweg.capture.record import Capture
 from thalweg.errors import InputError
 from thalweg.models.encode import Given
 from thalweg.models.load import Subject
+from thalweg.progress import progress
 from thalweg.registry import find_method, make_params, params_as_dict
 from thalweg.results.attribution import Attribution
 from thalweg.results.comparison import Comparison
-from thalweg.results.mixing import Mixing, own_share
+from thalweg.results.mixing import Mixing, MixingSums, Start, cumulative
 from thalweg.results.receipt import Receipt, block_checks
 from thalweg.target import Target
 from thalweg.tokens import Tokens
@@ -91,26 +93,52 @@ def compare(
 def mixing(
     subject: Subject,
     text: Given | Capture,
-    methods: Sequence[str] = ("attention_rollout", "norm_based", "alti"),
+    methods: Sequence[str] = ("hidden_token_attribution", "alti", "norm_based"),
+    start: Start = "embeddings",
 ) -> Mixing:
-    """How much of itself a token keeps in each layer, by the maps of several methods.
+    """How much of itself a token keeps, and what neighbours and kinds of tokens give, in every layer.
+
+    The maps of several methods lead from the embeddings to each layer (maps of single layers are multiplied), or
+    with start="layer" from the layer before. A list of texts gives the means over all their tokens.
 
     >>> import thalweg as tw
     >>> report = tw.mixing(tw.load(), "a witty movie.", methods=["alti"])
-    >>> report.mean()["alti"].shape
+    >>> report.own["alti"].shape
     (4,)
     """
-    capture = one_capture(subject, text)
-    own = {}
-    for name in methods:
-        found = explain(subject, capture, name, "all")
-        if found.per_layer is None or len(found.per_layer) != len(capture.blocks):
-            raise InputError(f"{name} has no map for every layer; choose methods that have")
-        own[name] = own_share(found)
-        for shares, block in zip(own[name], capture.blocks, strict=True):
-            shares[: block.queries.start] = np.nan  # tokens that the block does not touch
-            shares[block.queries.stop :] = np.nan
-    return Mixing(own, tuple(block.name for block in capture.blocks), dict(capture.provenance))
+    if start not in get_args(Start):
+        raise InputError(f"start was given {start!r}; expected one of {', '.join(get_args(Start))}")
+    if isinstance(methods, str) or not methods or len(set(methods)) < len(methods):
+        raise InputError(f"mixing takes a list of one or more different methods; {methods!r} was given")
+    texts: list[Any] = [text]
+    if isinstance(text, list) and text and all(isinstance(one, str) for one in text):
+        texts = text
+    sums: dict[str, MixingSums] = {}
+    tokens, layers, provenance = 0, (), {}
+    with progress("mixing") as report:
+        for done, one in enumerate(texts):
+            capture = one_capture(subject, one)
+            tokens += len(capture.tokens)
+            layers, provenance = tuple(block.name for block in capture.blocks), capture.provenance
+            touched = np.zeros((len(capture.blocks), len(capture.tokens)), dtype=bool)
+            for row, block in zip(touched, capture.blocks, strict=True):
+                row[block.queries] = True  # a layer leaves the other text of an encoder-decoder alone
+            for name in methods:
+                maps, receipt = _layer_maps(subject, capture, name, start)
+                sums.setdefault(name, MixingSums(len(maps))).add(maps, capture.tokens, touched, receipt)
+            report(done + 1, len(texts))
+    means = {name: one.means() for name, one in sums.items()}
+    return Mixing(means, layers, start, len(texts), tokens, dict(provenance))
+
+
+def _layer_maps(subject: Subject, capture: Capture, method: str, start: Start) -> tuple[LayerArray, Receipt]:
+    """A map for every layer, from where it is asked for."""
+    own_start = "start" in params_as_dict(make_params(find_method(method), {}))
+    found = explain(subject, capture, method, "all", **({"start": start} if own_start else {}))
+    if found.per_layer is None or len(found.per_layer) != len(capture.blocks):
+        raise InputError(f"{method} has no map for every layer; choose methods that have")
+    maps = found.per_layer if own_start or start == "layer" else cumulative(found.per_layer)
+    return maps, found.receipt
 
 
 def one_capture(subject: Subject, text: Given | Capture) -> Capture:

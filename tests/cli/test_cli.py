@@ -241,6 +241,19 @@ def test_trust_when_lengths_are_asked_for_then_shows_a_row_for_each(run: Run, mo
     assert [line.split()[0] for line in done.out.splitlines() if line.split()[0].isdigit()] == ["8", "16", "32"]
 
 
+def test_mix_when_asked_then_shows_figures_of_every_method(run: Run, model: str, tmp_path: Path) -> None:
+    done = run("mix", LONG, "--model", model)
+    assert (done.code, done.err) == (0, "")
+    for word in ("hidden_token_attribution", "alti", "norm_based", "not own", "11+", "punct."):
+        assert word in done.out
+    file = tmp_path / "texts.txt"
+    file.write_text(f"{LONG}\nthe old dog runs.\nthe cat\n")
+    done = run("mix", "--file", str(file), "--limit", "2", "--methods", "alti", "--start", "layer", "--model", model)
+    assert "2 texts" in done.out
+    written = json.loads(run("mix", "the cat", "--methods", "alti", "--model", model, "--json", "-").out)
+    assert len(written["methods"]["alti"]["own"]) == 3
+
+
 def test_methods_when_listed_then_shows_every_one(run: Run) -> None:
     done = run("methods")
     assert (done.code, done.err) == (0, "")
@@ -308,6 +321,12 @@ MISTAKES = {
     "trust_folder_as_file": (("trust", "--lengths", "/tmp"), ("cannot read", "/tmp")),
     "trust_binary_file": (("trust", "--lengths", sys.executable), ("no text in UTF-8",)),
     "trust_empty_file": (("trust", "--lengths", "/dev/null"), ("is empty",)),
+    "mix_of_nothing": (("mix",), ("either a text or --file",)),
+    "mix_of_two_things": (("mix", "the cat", "--file", "texts.txt"), ("either a text or --file",)),
+    "mix_without_maps": (("mix", "the cat", "--methods", "raw_attention"), ("no map for every layer",)),
+    "mix_unknown_start": (("mix", "the cat", "--start", "top"), ("'top'", "embeddings")),
+    "mix_missing_file": (("mix", "--file", "/nowhere.txt"), ("cannot read",)),
+    "probe_of_nothing": (("probe",), ("either --file",)),
     "broken_text": (("explain", "the \udcff cat"), ("\\udcff",)),
 }
 

@@ -163,16 +163,6 @@ def test_value_zeroing_when_compared_with_zeroing_by_hand_then_is_the_same() -> 
         np.testing.assert_allclose(result.per_layer[number], expected.numpy(), atol=1e-4)
 
 
-def test_mixing_when_reported_then_is_the_diagonal_of_every_map(shipped: tw.Subject) -> None:
-    report = tw.mixing(shipped, SENTENCE, methods=["alti", "attention_rollout"])
-    per_layer = tw.explain(shipped, SENTENCE, "alti", "all").per_layer
-    assert per_layer is not None
-    np.testing.assert_allclose(report.own["alti"][2], per_layer[2].diagonal())
-    assert report.mean()["alti"].shape == (4,)
-    assert (report.mean()["attention_rollout"] > 0.5).all()
-    assert set(report.to_dict()["own_share"]) == {"alti", "attention_rollout"}
-
-
 def test_rows_when_only_some_are_asked_for_then_are_those_of_all(shipped: tw.Subject) -> None:
     capture = shipped.capture(SENTENCE)
     everything = tw.explain(shipped, capture, "alti", "all").scores

@@ -168,8 +168,17 @@ def test_error_bars_when_counted_over_many_seeds_then_cover_as_often_as_they_say
     like = torch.zeros(1, whole.shape[-1], dtype=torch.float64)
     for seed in range(150):
         found = sketched_norms(
-            products, len(whole), 64, like, lambda *_: None, rtol=0.1, seed=seed, rows_are_owners=rows_are_owners
+            products,
+            len(whole),
+            64,
+            like,
+            lambda *_: None,
+            rtol=0.1,
+            seed=seed,
+            rows_are_owners=rows_are_owners,
+            worth=1.0,
         )
+        assert found is not None
         made = found.norms / found.norms.sum(axis, keepdim=True)
         away = (made - exact).abs() / exact.clamp_min(floor)
         assert found.errors.max() <= 0.1
@@ -215,7 +224,19 @@ def test_sketch_when_all_directions_are_used_then_is_exact() -> None:
     torch.testing.assert_close(found.norms, jacobians(capture, rtol=None).norms, rtol=1e-4, atol=1e-5)
 
 
-def test_sketch_when_the_seed_is_the_same_then_is_the_same_and_leaves_everything_alone() -> None:
+def test_sketch_when_it_would_need_most_directions_then_all_are_used_instead(shipped: tw.Subject) -> None:
+    capture = shipped.capture("a witty movie.")
+    assert isinstance(capture, Capture)
+    found = jacobians(capture, rtol=0.05)
+    assert found.most_directions == capture.width
+    assert not found.errors.any()
+    torch.testing.assert_close(found.norms, jacobians(capture, rtol=None).norms)
+
+
+def test_sketch_when_the_seed_is_the_same_then_is_the_same_and_leaves_everything_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("thalweg.decompose.jacobians.FOLDING", 1.0)
     subject = tiny_subject()
     capture = subject.capture(SENTENCE)
     before = snapshot(subject.model)
@@ -246,7 +267,7 @@ def test_method_when_all_positions_are_asked_for_then_has_a_map_for_every_layer(
     assert result.receipt.figures["largest relative error bar"] <= 0.05
     one = tw.explain(shipped, text, "hidden_token_attribution", 1, rtol=None)
     np.testing.assert_allclose(one.scores[0], result.scores[1], rtol=0.05)
-    own = tw.mixing(shipped, text, methods=["hidden_token_attribution"]).mean()["hidden_token_attribution"]
+    own = tw.mixing(shipped, text, methods=["hidden_token_attribution"]).own["hidden_token_attribution"]
     assert (np.diff(own) < 0).all()  # the deeper, the less a token keeps of itself
 
 

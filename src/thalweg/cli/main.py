@@ -16,12 +16,15 @@ from thalweg.cli.probe import probe
 from thalweg.cli.shared import (
     Device,
     Dtype,
+    File,
     Goal,
     Json,
+    Limit,
     Model,
     TargetText,
     Task,
     Text,
+    TextColumn,
     Words,
     answer,
     load_subject,
@@ -118,8 +121,14 @@ def compare(
 
 @app.command()
 def mix(
-    text: Text,
-    methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = "attention_rollout,norm_based,alti",
+    text: Annotated[str | None, typer.Argument(help="A text; or none, with --file.")] = None,
+    methods: Annotated[
+        str, typer.Option(help="Methods, separated by commas.")
+    ] = "hidden_token_attribution,alti,norm_based",
+    start: Annotated[str, typer.Option(help="Maps from the embeddings, or from the layer before.")] = "embeddings",
+    file: File = None,
+    text_column: TextColumn = "text",
+    limit: Limit = None,
     model: Model = None,
     task: Task = None,
     device: Device = None,
@@ -127,10 +136,15 @@ def mix(
     target_text: TargetText = None,
     json: Json = None,
 ) -> None:
-    """Show how much of itself a token keeps in each layer, by the maps of several methods."""
+    """Show how tokens mix: what they keep of themselves and what neighbours give, by layer and method."""
+    if (text is None) == (file is None):
+        raise InputError("give either a text or --file with texts")
+    if file is not None and target_text is not None:
+        raise InputError("--target-text belongs to one text: leave --file out")
+    texts = [] if file is None else read_texts(file, text_column, limit)
     subject = load_subject(model, task, device, dtype)
-    result = thalweg.mixing(subject, subject.capture(text, target_text), names(methods))
-    answer(result, json)
+    given = texts if text is None else subject.capture(text, target_text)
+    answer(thalweg.mixing(subject, given, names(methods), start), json)  # pyright: ignore[reportArgumentType]
 
 
 @app.command()

@@ -24,6 +24,7 @@ from thalweg.numerics import working
 from thalweg.progress import progress
 
 NormKind = Literal["frobenius", "spectral"]
+FOLDING = 1 / 3  # a direction of a folded pass costs less than half of one that is not
 ELEMENTS = 2**25  # numbers that a batch of directions may take: 128 MB in float32
 
 
@@ -56,8 +57,8 @@ def jacobians(
 
     With `rows` only these receivers, in the last layer only. x is the embedding output, or with start="layer" the
     states of the layer before. The Frobenius norm is sketched to a relative error of `rtol` in every share, at a
-    confidence of 95 %, unless it is None. Receivers and layers that cost less in reverse mode are computed so, and
-    so are models with an operation that has no forward mode.
+    confidence of 95 %, unless it is None, or all directions cost less than those that would be needed. Receivers and
+    layers that cost less in reverse mode are computed so, and so are models with an operation that has no forward mode.
     """
     if rtol is not None and not 0 < rtol < 1:
         raise InputError(f"rtol was given {rtol}; expected a relative error between 0 and 1, or none for exact norms")
@@ -72,23 +73,33 @@ def jacobians(
     batch = passes.batch
     if pushed:
         products, owners = passes.push, count
-        if rtol is None and start == "embeddings":
-            folded = fold(capture, passes.layers, passes.zero, passes.batch, passes.push)
-            if folded is not None:
-                products, batch = folded.push, folded.batch
     else:
         places = [(layer, row) for layer in wanted for row in (range(count) if rows is None else rows)]
         products, owners = passes.pulling(places), len(places)
+    may_fold = pushed and start == "embeddings"
+    sketch = None
     with progress("hidden token attribution") as report:
-        if norm == "spectral":
-            sizes, errors, used = _spectral(products, owners, passes.zero, report), None, None
-        elif rtol is None:
-            sizes, errors, used = exact_norms(products, owners, batch, passes.zero, report), None, None
-        else:
+        if rtol is not None:
             sketch = sketched_norms(
-                products, owners, batch, passes.zero, report, rtol=rtol, seed=seed, rows_are_owners=not pushed
+                products,
+                owners,
+                batch,
+                passes.zero,
+                report,
+                rtol=rtol,
+                seed=seed,
+                rows_are_owners=not pushed,
+                worth=FOLDING if may_fold else 1.0,
             )
+        if sketch is not None:
             sizes, errors, used = sketch.norms, sketch.errors, sketch.used.double()
+        elif norm == "spectral":
+            sizes, errors, used = _spectral(products, owners, passes.zero, report), None, None
+        else:
+            folded = fold(capture, passes.layers, passes.zero, batch, passes.push) if may_fold else None
+            if folded is not None:
+                products, batch = folded.push, folded.batch
+            sizes, errors, used = exact_norms(products, owners, batch, passes.zero, report), None, None
 
     def laid_out(found: Tensor) -> Tensor:
         if not pushed:

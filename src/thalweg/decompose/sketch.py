@@ -61,10 +61,12 @@ def sketched_norms(
     rtol: float,
     seed: int,
     rows_are_owners: bool,
-) -> Sketch:
+    worth: float,
+) -> Sketch | None:
     """Directions are added until the error bar of every share is at most `rtol`.
 
-    A share is a norm divided by the sum of its row: that of its owner, or that of one `other` over all owners.
+    A share is a norm divided by the sum of its row: that of its owner, or that of one `other` over all owners. None
+    as soon as more than `worth` of all directions seem to be needed: then all of them cost less.
     """
     width = like.shape[-1]
     probes = _Probes(products, owners, batch, like, seed, rows_are_owners)
@@ -74,13 +76,17 @@ def sketched_norms(
         norms, errors, grow = probes.judge(rtol)
         if bool((grow <= 1).all()):
             return Sketch(norms, errors, probes.used)
-        wanted = torch.where(grow > 1, _enough(probes.used, grow, width), probes.used)
+        enough = torch.where(
+            grow > 1, width * probes.used * grow / (width - probes.used + probes.used * grow), probes.used
+        )
+        if float(enough.mean()) > worth * width:
+            return None
+        wanted = torch.where(grow > 1, _next(probes.used, enough, width), probes.used)
 
 
-def _enough(used: Tensor, grow: Tensor, width: int) -> Tensor:
-    """Directions for a variance that is smaller by a factor, in whole groups; never more than twice as many."""
-    wanted = width * used * grow / (width - used + used * grow)
-    wanted = torch.minimum(wanted, 2.0 * used).div(GROUP).ceil().long() * GROUP
+def _next(used: Tensor, enough: Tensor, width: int) -> Tensor:
+    """Directions on the way to what seems enough, in whole groups; never more than twice as many as before."""
+    wanted = torch.minimum(enough, 2.0 * used).div(GROUP).ceil().long() * GROUP
     return torch.maximum(wanted, used + GROUP).clamp_max(width)
 
 

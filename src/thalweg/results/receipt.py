@@ -46,6 +46,18 @@ class Receipt:
             "assumed": list(self.assumed),
         }
 
+    def worse(self, other: "Receipt") -> "Receipt":
+        """Of two receipts for the same computation on two inputs: the larger errors and figures, all assumptions."""
+        checks = {
+            name: Check(
+                tuple(map(max, check.errors, other.checks[name].errors)),
+                max(check.allowed, other.checks[name].allowed),
+            )
+            for name, check in self.checks.items()
+        }
+        figures = {name: max(value, other.figures[name]) for name, value in self.figures.items()}
+        return Receipt(checks, figures, tuple(dict.fromkeys(self.assumed + other.assumed)))
+
     @staticmethod
     def from_dict(described: Mapping[str, Any]) -> "Receipt":
         """What `to_dict` wrote."""

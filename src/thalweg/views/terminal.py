@@ -10,7 +10,7 @@ from rich.text import Text
 from thalweg.registry import list_methods, options
 from thalweg.results.attribution import Attribution
 from thalweg.results.comparison import Comparison
-from thalweg.results.mixing import Mixing
+from thalweg.results.mixing import DISTANCES, Mixing
 from thalweg.results.receipt import Receipt
 
 STEPS = 6  # shades; terminals and eyes tell no more apart
@@ -52,11 +52,22 @@ def _(comparison: Comparison) -> RenderableType:
 
 @render.register
 def _(mixing: Mixing) -> RenderableType:
-    table = Table("layer", *mixing.own, box=None, header_style="dim")
-    for number, name in enumerate(mixing.layers):
-        row = (f"{means[number]:.3f}" for means in mixing.mean().values())
-        table.add_row(Text(f"{number}  {name}"), *row)
-    return Group(Text("what tokens keep of themselves in each layer (1: no mixing)", "bold"), table)
+    where = "from the embeddings to each layer" if mixing.start == "embeddings" else "in each layer"
+    heading = Text(f"how tokens mix {where}", "bold")
+    heading.append(f"\nmodel {mixing.provenance['model']}   {mixing.texts} texts, {mixing.tokens} tokens", "dim")
+    parts: list[RenderableType] = [heading]
+    for method, found in mixing.figures.items():
+        columns = ("", "own", "not own", *DISTANCES, "special", "punct.", "content")
+        table = Table(*columns, box=None, header_style="dim", padding=(0, 1, 0, 0), title=method, title_justify="left")
+        for number in range(len(mixing.layers)):
+            shares = (found.own[number], found.not_own[number], *found.by_distance[number], *found.by_kind[number])
+            table.add_row(str(number), *(f"{100 * share:.1f}" for share in shares))
+        parts += [Text(), table, receipt_text(found.receipt)]
+    meaning = (
+        "\nin %, by layer. own: what a token gives itself; not own: tokens with a larger contributor than themselves; "
+        "then what neighbours give, by distance; then what special tokens, punctuation and content tokens give"
+    )
+    return Group(*parts, Text(meaning, "dim"))
 
 
 def shaded(attribution: Attribution, row: int) -> Text:
