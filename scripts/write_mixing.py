@@ -16,7 +16,7 @@ from thalweg.results.mixing import DISTANCES, KINDS, Mixing
 SENTENCES = 24
 WORDS = """# How tokens mix
 
-Means over all tokens of {count} sentences of MRPC, in %, written by `scripts/write_mixing.py`; `thalweg mix --file texts`
+Means over all tokens of {count} sentences of MRPC, in %, written by `scripts/write_mixing.py`; `thalweg mix --file`
 does the same. Maps lead from the embeddings to each layer: hidden token attribution (Brunner et al. 2020) by
 derivatives of the whole model, each share within 5 %; ALTI and norm-based maps are products of single layers. *own* is
 what a token gives itself, *not own* counts tokens with a larger contributor than themselves; then what neighbours on
