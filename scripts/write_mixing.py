@@ -13,10 +13,9 @@ import thalweg as tw
 from tests.real.models import minilm
 from thalweg.results.mixing import DISTANCES, KINDS, Mixing
 
-SENTENCES = 24
 WORDS = """# How tokens mix
 
-Means over all tokens of {count} sentences of MRPC, in %, written by `scripts/write_mixing.py`; `thalweg mix --file`
+Means over all tokens of sentences of MRPC, in %, written by `scripts/write_mixing.py`; `thalweg mix --file texts`
 does the same. Maps lead from the embeddings to each layer: hidden token attribution (Brunner et al. 2020) by
 derivatives of the whole model, each share within 5 %; ALTI and norm-based maps are products of single layers. *own* is
 what a token gives itself, *not own* counts tokens with a larger contributor than themselves; then what neighbours on
@@ -39,12 +38,11 @@ def tables(mixing: Mixing) -> str:
 
 def main() -> None:
     rows = [json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()]
-    texts = list(dict.fromkeys(row["sentence1"] for row in rows))[:SENTENCES]
-    print(WORDS.format(count=SENTENCES))
-    subjects = {"The model that ships": tw.load(), "all-MiniLM-L6-v2": minilm()}
-    for name, subject in subjects.items():
-        found = tw.mixing(subject, texts, METHODS)
-        print(f"## {name}\n\n{found.tokens} tokens.\n\n{tables(found)}", flush=True)
+    texts = list(dict.fromkeys(row["sentence1"] for row in rows))
+    print(WORDS)
+    for name, subject, count in (("The model that ships", tw.load(), 24), ("all-MiniLM-L6-v2", minilm(), 6)):
+        found = tw.mixing(subject, texts[:count], METHODS)
+        print(f"## {name}\n\n{found.texts} sentences, {found.tokens} tokens.\n\n{tables(found)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from thalweg.aggregate.mixing import MixingSums, cumulative
 from thalweg.axes import LayerArray
 from thalweg.capture.record import Capture
 from thalweg.errors import InputError
@@ -18,9 +19,9 @@ from thalweg.progress import progress
 from thalweg.registry import find_method, make_params, params_as_dict
 from thalweg.results.attribution import Attribution
 from thalweg.results.comparison import Comparison
-from thalweg.results.mixing import Mixing, MixingSums, Start, cumulative
+from thalweg.results.mixing import Mixing
 from thalweg.results.receipt import Receipt, block_checks
-from thalweg.target import Target
+from thalweg.target import Start, Target
 from thalweg.tokens import Tokens
 
 Asked = int | str | Sequence[int] | Literal["prediction", "all"] | None
@@ -50,6 +51,7 @@ def explain(
     goal, pooled = resolve(capture, target)
     maps = chosen.function(capture, goal, given)
     scores = maps.scores.detach().cpu().double().numpy()
+    errors = None if maps.errors is None else maps.errors.detach().cpu().double().numpy()
     assumed = maps.assumed
     for name in ("output", "foil"):  # of methods that can explain another output than the model's choice
         if (asked := getattr(given, name, None)) is not None:
@@ -57,10 +59,12 @@ def explain(
     rows = capture.tokens.select(goal.positions)
     if pooled:
         scores = scores.mean(0, keepdims=True)
+        errors = None if errors is None else errors.mean(0, keepdims=True)
         rows = _pooled(rows)
         assumed += ("the prediction is read from all positions: their rows were averaged",)
     return Attribution(
         scores=scores,
+        errors=errors,
         per_layer=None if maps.per_layer is None else maps.per_layer.detach().cpu().numpy(),
         targets=rows,
         sources=capture.tokens,

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from safetensors import SafetensorError, safe_open
 
@@ -42,10 +42,12 @@ def write_tensors(path: Path, tensors: Mapping[str, "Tensor"], header: Mapping[s
         save_file(whole, draft, metadata={"thalweg": json.dumps(header, allow_nan=False)})
 
 
-def read_tensors(path: Path, what: str) -> "tuple[dict[str, Tensor], dict[str, Any]]":
+def read_tensors(
+    path: Path, what: str, framework: Literal["pt", "numpy"] = "pt"
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """What `write_tensors` wrote: (tensors, header). Anything else is refused; `what` names what was expected."""
     try:
-        with safe_open(str(path), framework="pt") as file:
+        with safe_open(str(path), framework=framework) as file:
             header = json.loads((file.metadata() or {}).get("thalweg", "null"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - a file is not iterable
     except (OSError, SafetensorError, json.JSONDecodeError) as error:

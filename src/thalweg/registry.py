@@ -27,6 +27,7 @@ class Maps:
     parity: tuple[float, ...] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
+    errors: Float[Tensor, "target source"] | None = None  # half widths of the scores' error bars, if they have any
 
 
 Function = Callable[[Capture, Target, Any], Maps]

@@ -1,6 +1,9 @@
 """What is to be explained."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+Start = Literal["embeddings", "layer"]  # where maps of hidden states begin: at the bottom, or one layer below
 
 
 @dataclass(frozen=True)

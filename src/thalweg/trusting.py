@@ -55,8 +55,8 @@ def intervals(
     >>> float(tw.intervals(tw.load(), "a witty movie.", layer=0, head=0, top=1).widths.max())
     0.0
     """
-    if top is not None and top < 1:
-        raise InputError(f"top was given {top}; expected a number of weights from 1, or None for all")
+    if top is not None and (not isinstance(top, int) or top < 1):
+        raise InputError(f"top was given {top!r}; expected a number of weights from 1, or None for all")
     capture = one_capture(subject, text)
     number, block, queries = _rows(capture, layer, head, resolve(capture, target)[0].positions)
     space = value_space(block)
@@ -99,7 +99,7 @@ def alternatives(subject: Subject, text: Given | Capture, layer: int, head: int,
     >>> import thalweg as tw
     >>> found = tw.alternatives(tw.load(), "a witty movie.", layer=0, head=0)
     >>> found.missing["polytope"]
-    'no row of this head can change: its attention is determined by its output'
+    'no row of this head can change while its output stays: its attention is determined'
     """
     capture = one_capture(subject, text)
     number, block, queries = _rows(capture, layer, head, resolve(capture, target)[0].positions)
@@ -125,9 +125,7 @@ def alternatives(subject: Subject, text: Given | Capture, layer: int, head: int,
         polytope=found.get("polytope"),
         keys=found.get("keys"),
         missing={name: one for name, one in answers.items() if isinstance(one, str)},
-        receipt=Receipt(
-            block_checks(capture.blocks, (parity,)), {}, ("all other heads and layers are the model's own",)
-        ),
+        receipt=Receipt(block_checks([block], (parity,)), {}, ("all other heads and layers are the model's own",)),
         provenance=dict(capture.provenance),
     )
 
@@ -139,13 +137,13 @@ def trust_head(
     capture = one_capture(subject, text)
     found = intervals(subject, capture, layer, head, target, top)  # refuses a head that is not there
     others = alternatives(subject, capture, layer, head)
-    return HeadReport(certify(capture).head(layer, head), found, others)
+    return HeadReport(certify(capture, [found.layer]).head(layer, head), found, others)
 
 
 def trust_by_length(
     subject: Subject, texts: Sequence[str], lengths: Sequence[int] | None = None, pieces: int = 4
 ) -> LengthCurve:
-    """Certificates of pieces of different lengths, cut from texts joined together: P1's figure.
+    """Certificates of pieces of different lengths, cut from texts joined together (Brunner et al.'s figure).
 
     `lengths` are numbers of tokens, by default powers of two from 8 to what the model and the texts allow; for each,
     up to `pieces` pieces from different places are taken.
@@ -181,7 +179,10 @@ def pieces_of(
         raise InputError("pieces of text need a tokenizer; the model was loaded without one")
     if pieces < 1:
         raise InputError(f"pieces was given {pieces}; expected at least 1")
-    limit = min(position_limit(subject.model) or LONGEST, LONGEST if lengths is None else max(lengths, default=0))
+    if lengths is not None and not lengths:
+        raise InputError("lengths is empty; expected numbers of tokens, or None for powers of two")
+    wanted = LONGEST if lengths is None else max(lengths)
+    limit = min(position_limit(subject.model) or wanted, wanted)
     content: list[int] = []
     before: list[int] = []
     after: list[int] = []

@@ -48,7 +48,7 @@ def head_block(
         keys=slice(0, keys),
         parity=0.0,
         sum_error=0.0,
-        tolerance=1e-3,
+        tolerance=1e-2,
     )
 
 

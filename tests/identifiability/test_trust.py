@@ -86,7 +86,7 @@ def test_certificate_when_text_is_long_then_no_head_can_be_read_outright(shipped
     assert (head.rank, head.rank_with_ones, head.longest) == (16, 17, 17)
     assert head.ambiguity == len(found.tokens) - 17
     assert {"[CLS]", "[SEP]", "punctuation", "content"} == set(head.received)
-    assert found.head(-1, -1) is found.heads[-1]
+    assert found.head(-1, 9) is found.heads[-1]
     with pytest.raises(tw.InputError, match="head 99"):
         found.head(0, 99)
     with pytest.raises(tw.InputError, match="layer 9"):
@@ -154,11 +154,45 @@ def test_prove_when_the_map_changes_the_output_then_the_model_says_so() -> None:
     assert proof.moved["reversed"] > 10 * proof.allowed
 
 
+def test_alternatives_when_logits_are_capped_then_follow_the_bent_way() -> None:
+    family = BY_NAME["gemma2"]
+    capture, subject = captured(family), tw.load(family.build())
+    heads = [one for one in certify(capture).heads if one.ambiguity_given_keys]
+    assert heads
+    assert capture.blocks[0].attention.softcap is not None
+    found = [tw.alternatives(subject, capture, one.layer, one.head) for one in heads]
+    assert any(one.keys is not None for one in found)
+    for one in found:
+        if one.keys is not None:
+            assert one.keys.head_error < 1e-5
+            assert one.keys.moved <= one.keys.allowed
+
+
+@pytest.mark.parametrize(("head", "top"), [(True, None), (0.0, None), (0, 2.5)])
+@pytest.mark.usefixtures("as_a_user")
+def test_intervals_when_given_no_whole_number_then_says_so(shipped: tw.Subject, head: object, top: object) -> None:
+    with pytest.raises(tw.InputError, match=r"was (asked for|given)"):
+        tw.intervals(shipped, "a witty movie.", 0, head, top=top)  # pyright: ignore[reportArgumentType]
+
+
+def test_alternatives_when_the_model_is_too_coarse_to_tell_then_are_not_called_proved() -> None:
+    family = BY_NAME["bert"]
+    model = family.build()
+    torch.nn.Module.to(model, torch.bfloat16)
+    subject = tw.load(model)
+    capture = subject.capture(family.inputs(1, 12))
+    for layer in range(3):
+        one = tw.alternatives(subject, capture, layer, 0).polytope  # pyright: ignore[reportArgumentType]
+        assert one is not None
+        assert one.head_error < 1e-3
+        assert one.proved == (one.moved <= one.allowed < one.control)
+
+
 def test_alternatives_when_nothing_is_free_then_says_why(shipped: tw.Subject) -> None:
     found = tw.alternatives(shipped, "a witty movie.", 0, 0)
     assert found.polytope is None
     assert found.keys is None
-    assert "determined by its output" in found.missing["polytope"]
+    assert "its attention is determined" in found.missing["polytope"]
 
 
 def test_intervals_when_text_is_long_then_hold_the_weights_and_the_solvers_word(shipped: tw.Subject) -> None:
@@ -236,7 +270,7 @@ def test_pieces_when_cut_then_have_the_lengths_and_special_tokens(shipped: tw.Su
     [
         (["a witty movie."], {"lengths": [4000]}, "4000"),
         (["a witty movie."], {"lengths": [2]}, "expected lengths from 3"),
-        (["a witty movie."], {"lengths": []}, "lengths"),
+        (["a witty movie."], {"lengths": []}, "lengths is empty"),
         (["a"], {}, "lengths"),
         (["a witty movie."], {"lengths": [4], "pieces": 0}, "pieces"),
     ],

@@ -354,3 +354,16 @@ def test_agreement_when_ranks_are_known_then_is_spearmans() -> None:
 
 def test_methods_when_listed_then_name_what_the_cases_above_use() -> None:
     assert {"raw_attention", "attention_rollout"} <= set(list_methods())
+
+
+def test_error_bars_when_there_are_some_then_go_where_the_scores_go(tmp_path: Path) -> None:
+    bars = np.full_like(SCORES, 0.01)
+    one = attribution(errors=bars)
+    one.save(tmp_path / "one")
+    assert_equal(tw.Attribution.load(tmp_path / "one"), one)
+    assert one.to_dict()["errors"] == bars.tolist()
+    assert one.select([0]).errors is not None
+    halved = attribution(scores=2 * SCORES, errors=bars).renormalised()
+    assert halved.errors is not None
+    assert halved.errors.max() < 0.01
+    assert attribution().errors is None

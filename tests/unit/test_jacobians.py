@@ -265,6 +265,8 @@ def test_method_when_all_positions_are_asked_for_then_has_a_map_for_every_layer(
     np.testing.assert_allclose(result.per_layer[-1], result.scores, atol=1e-6)
     np.testing.assert_allclose(result.per_layer.sum(-1), 1, atol=1e-5)
     assert result.receipt.figures["largest relative error bar"] <= 0.05
+    assert result.errors is not None
+    assert result.errors.shape == result.scores.shape
     one = tw.explain(shipped, text, "hidden_token_attribution", 1, rtol=None)
     np.testing.assert_allclose(one.scores[0], result.scores[1], rtol=0.05)
     own = tw.mixing(shipped, text, methods=["hidden_token_attribution"]).own["hidden_token_attribution"]

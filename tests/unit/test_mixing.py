@@ -8,7 +8,8 @@ import pytest
 import thalweg as tw
 from tests.architectures import captured
 from tests.families import BY_NAME
-from thalweg.results.mixing import DISTANCES, KINDS, MixingSums
+from thalweg.aggregate.mixing import MixingSums
+from thalweg.results.mixing import DISTANCES, KINDS
 from thalweg.results.receipt import Check, Receipt
 from thalweg.tokens import Tokens
 

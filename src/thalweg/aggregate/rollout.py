@@ -13,7 +13,7 @@ def rollout(steps: Sequence[Step], rows: Sequence[int]) -> Float[Tensor, "row so
 
     Only the rows asked for are carried down, which costs n² per row and layer.
 
-    Abnar & Zuidema 2020, equation 1. Not for signed maps: what cancels on one path is lost.
+    Abnar & Zuidema 2020, equation 1. In signed maps what cancels on the way is lost.
 
     >>> import torch
     >>> up, down = torch.tensor([[1., 0.], [.5, .5]]), torch.tensor([[.2, .8], [0., 1.]])

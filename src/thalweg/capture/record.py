@@ -61,10 +61,10 @@ class Attention:
 
     def bends(self, rows: slice = slice(None)) -> HeadMaps:
         """The slope of the cap on each logit: one where there is none."""
-        logits = self._logits(rows)
+        logits = self.logits(rows)
         return torch.ones_like(logits) if self.softcap is None else 1 - torch.tanh(logits / self.softcap) ** 2
 
-    def _logits(self, rows: slice) -> HeadMaps:
+    def logits(self, rows: slice = slice(None)) -> HeadMaps:
         """Scaled products of queries and keys, before anything is added."""
         keys = self.keys()
         assert self.query is not None and keys is not None
@@ -75,7 +75,7 @@ class Attention:
         exact = working(self.value.dtype)
         if self.kept is not None:
             return self.kept[:, rows].to(exact)
-        logits = self._logits(rows)
+        logits = self.logits(rows)
         if self.softcap is not None:
             logits = self.softcap * torch.tanh(logits / self.softcap)
         if self.bias is not None:

@@ -112,7 +112,7 @@ def block_weights(block: Block, head: int | None = None, change: Change | None =
 def check_head(block: Block, head: int) -> None:
     """Refuse a head that the block does not have."""
     heads = block.attention.heads
-    if not 0 <= head < heads:
+    if not isinstance(head, int) or isinstance(head, bool) or not 0 <= head < heads:
         raise InputError(f"head {head} was asked for, but {block.name!r} has the heads 0 to {heads - 1}")
 
 

@@ -17,11 +17,12 @@ from torch.nn import functional as F
 
 from thalweg.capture.record import Capture
 from thalweg.decompose.folded import fold
-from thalweg.decompose.nudge import Nudge, Start
-from thalweg.decompose.sketch import Products, Report, exact_norms, sketched_norms
+from thalweg.decompose.nudge import Nudge
+from thalweg.decompose.sketch import NEGLIGIBLE, Products, Report, exact_norms, sketched_norms
 from thalweg.errors import InputError, ModelError
 from thalweg.numerics import working
 from thalweg.progress import progress
+from thalweg.target import Start
 
 NormKind = Literal["frobenius", "spectral"]
 FOLDING = 1 / 3  # a direction of a folded pass costs less than half of one that is not
@@ -41,6 +42,11 @@ class Jacobians:
     most_directions: int
     mean_directions: float
     said: tuple[str, ...]
+
+    def absolute(self) -> Float[Tensor, "layer target source"]:
+        """Half widths of the error bars of the shares themselves."""
+        shares = self.norms / self.norms.sum(-1, keepdim=True)
+        return self.errors * shares.clamp_min(NEGLIGIBLE / shares.shape[-1])
 
 
 def jacobians(

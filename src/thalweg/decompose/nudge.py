@@ -2,7 +2,6 @@
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -15,8 +14,7 @@ from thalweg.capture.observe import EnoughError, Tap
 from thalweg.capture.record import Capture
 from thalweg.capture.run import Anatomy
 from thalweg.errors import ModelError
-
-Start = Literal["embeddings", "layer"]
+from thalweg.target import Start
 
 
 def without_fusion() -> AbstractContextManager[object]:

@@ -40,12 +40,13 @@ def in_polytope(space: ValueSpace, head: int, weights: TokenMap, queries: Sequen
             if space.ambiguity[head, query] > 0:
                 row = polytope(space, head, query, weights[query])
                 found, bound = row.farthest()
-                changed[query, row.keys] = torch.from_numpy(found[: len(row.keys)])
-                moved.append(query)
-                bounds.append(bound)
+                if total_variation(row.weights, found) > WORTH:  # a row at the edge may have nowhere to go
+                    changed[query, row.keys] = torch.from_numpy(found[: len(row.keys)])
+                    moved.append(query)
+                    bounds.append(bound)
             report(number + 1, len(queries))
     if not moved:
-        return "no row of this head can change: its attention is determined by its output"
+        return "no row of this head can change while its output stays: its attention is determined"
     return Replacement(changed, moved, bounds)
 
 
@@ -56,14 +57,16 @@ def through_keys(
     keys = block.attention.keys()
     if keys is None:
         return "the keys of this model were not seen"
-    if block.attention.softcap is not None:
-        return "this model caps its logits, which bends the way from queries to attention"
-    own = double(keys[head])
+    own, cap = double(keys[head]), block.attention.softcap
+    raw = None if cap is None else double(block.attention.logits()[head])
     changed, moved, open_rows = double(weights).clone(), [], 0
     for query in queries:
         seen = space.supports[query] & (changed[query] > 0)
-        row = _Fibre(changed[query, seen], own[seen], space.matrix[head, seen], max(space.cut, FINEST))
-        if not row.hidden(row.start).shape[1]:
+        matrix = space.matrix[head, seen]
+        matrix = matrix / matrix.norm().clamp_min(torch.finfo(matrix.dtype).tiny)
+        bent = None if raw is None else raw[query, seen]
+        row = _Fibre(changed[query, seen], own[seen], matrix, max(space.cut, FINEST), bent, cap or 1.0)
+        if not row.hidden(row.origin).shape[1]:
             continue
         open_rows += 1
         found = row.farthest()
@@ -84,18 +87,24 @@ class _Fibre:
     """The queries that give one row its output: a curve or more, along which attention moves and the output does not.
 
     A move δ of the query makes the row softmax(log a + K·δ). With a sink the row sums to less than one, and the sink
-    keeps its logit.
+    keeps its logit. Where the model caps its logits z at c, c·tanh(z/c) moves instead: `raw` are the z.
     """
 
     start: Float[Tensor, " key"]
     keys: Float[Tensor, "key size"]
     matrix: Float[Tensor, "key column"]
     cut: float
+    raw: Float[Tensor, " key"] | None
+    cap: float
+
+    @property
+    def origin(self) -> Float[Tensor, " size"]:
+        return torch.zeros(self.keys.shape[1], dtype=torch.float64)
 
     def farthest(self) -> Float[Tensor, " key"] | None:
         """Walk both ways along the first hidden directions; the row that moved most mass, None if hardly any."""
         best, distance = None, WORTH
-        for direction in self.hidden(self.start).mT[:WAYS]:
+        for direction in self.hidden(self.origin).mT[:WAYS]:
             for sign in (1.0, -1.0):
                 found = self._walk(sign * direction)
                 moved = 0.5 * float((found - self.start).abs().sum())
@@ -104,13 +113,25 @@ class _Fibre:
         return best
 
     def _row(self, move: Float[Tensor, " size"]) -> Float[Tensor, " key"]:
-        logits = self.start.log() + self.keys @ move
+        logits = self.start.log() + self._lifted(move)
         sink = (1 - self.start.sum()).clamp_min(0).log()[None]
         return torch.cat([logits, sink]).softmax(0)[:-1]
 
-    def hidden(self, row: Float[Tensor, " key"]) -> Float[Tensor, "size direction"]:
+    def _lifted(self, move: Float[Tensor, " size"]) -> Float[Tensor, " key"]:
+        """How the logits move."""
+        moved = self.keys @ move
+        if self.raw is None:
+            return moved
+        return self.cap * (torch.tanh((self.raw + moved) / self.cap) - torch.tanh(self.raw / self.cap))
+
+    def _moves(self, move: Float[Tensor, " size"]) -> Float[Tensor, "key size"]:
+        """How attention moves with the query from here on."""
+        bends = None if self.raw is None else 1 - torch.tanh((self.raw + self.keys @ move) / self.cap).square()
+        return row_moves(self._row(move)[None], self.keys, None if bends is None else bends[None])[0]
+
+    def hidden(self, move: Float[Tensor, " size"]) -> Float[Tensor, "size direction"]:
         """Moves of the query, each moving one unit of attention, that leave the output where it is."""
-        left, sizes, right = torch.linalg.svd(row_moves(row[None], self.keys)[0], full_matrices=False)
+        left, sizes, right = torch.linalg.svd(self._moves(move), full_matrices=False)
         reached = sizes > REACH * sizes[:1]
         shown = self.matrix.mT @ left[:, reached]  # [column reached]
         _, values, inner = torch.linalg.svd(shown, full_matrices=True)
@@ -119,8 +140,7 @@ class _Fibre:
 
     def _walk(self, direction: Float[Tensor, " size"]) -> Float[Tensor, " key"]:
         """Steps along the hidden direction nearest to the last one, each followed by Newton steps to the output."""
-        move = torch.zeros(self.keys.shape[1], dtype=torch.float64)
-        row, goal = self.start, self.matrix.mT @ self.start
+        move, row, goal = self.origin, self.start, self.matrix.mT @ self.start
         stride, distance = STRIDE, 0.0
         for _ in range(STEPS):
             trial = self._corrected(move + stride * direction, goal)
@@ -131,10 +151,10 @@ class _Fibre:
                     break
                 continue
             move, row, distance = trial, self._row(trial), moved
-            hidden = self.hidden(row)
+            hidden = self.hidden(move)
             if not hidden.shape[1]:
                 break
-            moves = row_moves(row[None], self.keys)[0]
+            moves = self._moves(move)
             ahead = torch.linalg.lstsq(moves @ hidden, (moves @ direction)[:, None]).solution[:, 0]
             direction = hidden @ ahead
             direction = direction / (moves @ direction).norm().clamp_min(torch.finfo(torch.float64).tiny)
@@ -149,7 +169,7 @@ class _Fibre:
                 return None
             if float(miss.norm()) < 1e-13 * max(1.0, float(goal.norm())):
                 return move
-            slope = self.matrix.mT @ row_moves(row[None], self.keys)[0]  # [column size]
+            slope = self.matrix.mT @ self._moves(move)  # [column size]
             move = move - torch.linalg.pinv(slope, rtol=self.cut * 1e-2) @ miss
         miss = self.matrix.mT @ self._row(move) - goal
         return move if float(miss.norm()) < 1e-10 else None

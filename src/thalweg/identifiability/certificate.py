@@ -1,6 +1,6 @@
 """From a capture to a certificate for every head: what its attention is determined by, and how much has no effect."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -22,25 +22,29 @@ ASSUMED = (
 )
 
 
-def certify(capture: Capture) -> Certificate:
-    """A certificate for every head of a capture."""
+def certify(capture: Capture, layers: Sequence[int] | None = None) -> Certificate:
+    """A certificate for every head of a capture, or of some of its layers."""
     heads: list[Head] = []
     parity, errors, allowed = [], [], []
     with progress("certificate") as report:
-        for number, block in enumerate(capture.blocks):
+        chosen = range(len(capture.blocks)) if layers is None else layers
+        for done, number in enumerate(chosen):
+            block = capture.blocks[number]
             space = value_space(block)
             sums = _measure(block, space, _classes(capture, block))
             heads += [_head(number, head, block, space, sums) for head in range(block.attention.heads)]
             parity.append(worst(sums.parity))
             errors.append(worst(sums.effective_error))
             allowed.append(2 * space.cut)
-            report(number + 1, len(capture.blocks))
+            report(done + 1, len(chosen))
     checks = {
-        **block_checks(capture.blocks, tuple(parity)),
+        **block_checks([capture.blocks[number] for number in chosen], tuple(parity)),
         "effective_output": Check(tuple(errors), max(allowed)),  # of attention without its null component
     }
     names = tuple(block.name for block in capture.blocks)
-    return Certificate(tuple(heads), names, capture.tokens, Receipt(checks, {}, ASSUMED), dict(capture.provenance))
+    kept = any(block.attention.kept is not None for block in capture.blocks)
+    said = ASSUMED + (("a key to which no head gives any weight counts as hidden",) if kept else ())
+    return Certificate(tuple(heads), names, capture.tokens, Receipt(checks, {}, said), dict(capture.provenance))
 
 
 @dataclass(eq=False)

@@ -40,7 +40,8 @@ def query_ambiguity(
         for some in open_rows[head].nonzero()[:, 0].split(step):
             bend = None if bends is None else bends[head, some]
             moves = row_moves(exact[head, some], keys[head], bend)
-            found[head, some] = hidden_moves(moves, space.matrix[head], max(space.cut, FINEST))
+            size = (space.supports[rows][some].double() @ space.matrix[head].square().sum(-1)).sqrt()  # of what is seen
+            found[head, some] = hidden_moves(moves, space.matrix[head], max(space.cut, FINEST) * size)
     return found
 
 
@@ -54,24 +55,24 @@ def row_moves(
 
 
 def hidden_moves(
-    moves: Float[Tensor, "row key size"], matrix: Float[Tensor, "key column"], cut: float
+    moves: Float[Tensor, "row key size"], matrix: Float[Tensor, "key column"], cuts: Float[Tensor, " row"]
 ) -> Int[Tensor, " row"]:
-    """How many independent moves leave the output where it is."""
+    """How many independent moves leave the output where it is: a unit of them changes it by no more than the cut."""
     gram = moves.mT @ moves  # [row size size]
     shown = matrix.mT @ moves  # [row column size]
     found = torch.zeros(len(moves), dtype=torch.int64)
-    # ‖shown·x‖ > cut·‖moves·x‖ for all x, by a Cholesky factorisation, settles most rows
+    # ‖shown·x‖ > cut · ‖moves·x‖ for all x, by a Cholesky factorisation, settles most rows
     scale = gram.diagonal(dim1=-2, dim2=-1).clamp_min(torch.finfo(gram.dtype).tiny).rsqrt()
     balance = scale[:, :, None] * scale[:, None, :]
     margin = 1e-12 * torch.eye(gram.shape[-1], dtype=gram.dtype)
-    _, failed = torch.linalg.cholesky_ex((shown.mT @ shown - cut**2 * gram) * balance - margin)
+    _, failed = torch.linalg.cholesky_ex((shown.mT @ shown - cuts.square()[:, None, None] * gram) * balance - margin)
     unsettled = failed != 0
     if unsettled.any():
         squares, vectors = torch.linalg.eigh(gram[unsettled])
         largest = squares[:, -1:].clamp_min(torch.finfo(squares.dtype).tiny)
         reached = squares > REACH**2 * largest
         unit = torch.where(reached, squares.clamp_min(torch.finfo(squares.dtype).tiny).rsqrt(), 0.0)
-        visible = torch.linalg.svdvals(shown[unsettled] @ (vectors * unit[:, None, :])) > cut
+        visible = torch.linalg.svdvals(shown[unsettled] @ (vectors * unit[:, None, :])) > cuts[unsettled, None]
         found[unsettled] = reached.sum(-1) - visible.sum(-1)
     return found
 

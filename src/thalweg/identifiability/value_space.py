@@ -11,15 +11,17 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from thalweg.axes import HeadMaps
 from thalweg.capture.record import Block
 from thalweg.errors import ModelError
-from thalweg.numerics import double, tolerance
+from thalweg.numerics import double, tolerance, working
 
 Matrices = Float[Tensor, "head key column"]
 Bases = Float[Tensor, "head key direction"]
 Sizes = Float[Tensor, "head direction"]
+WELL_CONDITIONED = 1e-4  # the smallest pivot of a row's Gram matrix that is trusted
 GRAM_ELEMENTS = 2**22  # numbers in the Gram matrices of rows that are solved at once: 32 MB
 
 
@@ -27,8 +29,9 @@ GRAM_ELEMENTS = 2**22  # numbers in the Gram matrices of rows that are solved at
 class ValueSpace:
     """The spaces of one block's heads, in double precision.
 
-    - `matrix` is V·L divided by its largest singular value, `size`, which makes `singular_values` relative. What is at
-      most `cut`, the rounding of the model's precision, counts as zero.
+    - `matrix` is V·L divided by its largest singular value, which makes `singular_values` relative. What is at most
+      `cut` of the largest counts as zero: values are what the model multiplies, to the last digit, so that only single
+      precision is in the way, in half precision too. For a row the largest is that of the keys it sees.
     - `basis` has orthonormal columns that span T's columns, zero beyond the rank; `ones` is the direction of 1 that
       they leave out, zero where they leave out nothing.
     - `supports` are the keys that each query sees; `everything` says that all see all.
@@ -37,7 +40,6 @@ class ValueSpace:
     """
 
     matrix: Matrices
-    size: Float[Tensor, " head"]
     singular_values: Sizes
     cut: float
     basis: Bases
@@ -62,22 +64,26 @@ class ValueSpace:
     def gap(self) -> Float[Tensor, " head"]:
         """How clear the cut is: the smallest singular value that counts over the largest that does not."""
         counted = (self.singular_values > self.cut).sum(-1)
-        padded = torch.nn.functional.pad(self.singular_values, (1, 1))
+        padded = F.pad(self.singular_values, (1, 1))
         above = padded.gather(1, counted[:, None])[:, 0]
         below = padded.gather(1, counted[:, None] + 1)[:, 0]
         return torch.where(counted == 0, torch.inf, above / below)  # nothing below: infinity
 
-    def columns(self, head: int, query: int) -> Float[Tensor, "seen column"]:
-        """An orthonormal basis of what the output and the sum of one row show, over the keys that it sees.
+    def columns(self, head: int, query: int, row_sum: bool = True) -> Float[Tensor, "seen column"]:
+        """An orthonormal basis of what one row's output, and with `row_sum` its sum, show of the keys that it sees.
 
         A sink is one more key at the end, whose value is zero and whose weight makes the sum one.
         """
         matrix = self.matrix[head, self.supports[query]]
+        if not row_sum:
+            left, values, _ = torch.linalg.svd(matrix, full_matrices=False)
+            return left[:, values > self.cut * values[:1]]
+        size = torch.linalg.matrix_norm(matrix, 2) if len(matrix) else matrix.new_zeros(())
         if self.sinks:
-            matrix = torch.nn.functional.pad(matrix, (0, 0, 0, 1))
-        even = torch.full_like(matrix[:, :1], self.matrix.shape[1] ** -0.5)
-        left, values, _ = torch.linalg.svd(torch.cat([matrix, even], 1), full_matrices=False)
-        return left[:, values > self.cut]
+            matrix = F.pad(matrix, (0, 0, 0, 1))
+        even = torch.full_like(matrix[:, :1], len(matrix) ** -0.5)
+        left, values, _ = torch.linalg.svd(matrix - even @ (even.mT @ matrix), full_matrices=False)
+        return torch.cat([even, left[:, values > self.cut * size]], 1)
 
     def effective(self, rows: slice, weights: HeadMaps, row_sum: bool = False) -> HeadMaps:
         """Attention without its null component: A·T·T⁺, or with `row_sum` A·[T, 1]·[T, 1]⁺, whose rows sum to one.
@@ -95,29 +101,40 @@ class ValueSpace:
             seen = basis.to(weights)
             projected = (weights @ seen) @ seen.mT
         else:
-            projected = torch.stack(
-                [self._by_row(weights[head], basis[head], counted[head], rows) for head in range(len(weights))]
-            )
+            heads = range(len(weights))
+            projected = torch.stack([self._by_row(h, weights[h], basis[h], rows, row_sum) for h in heads])
         return torch.where(settled[..., None], weights, projected) if settled.any() else projected
 
     def _by_row(
-        self, weights: Float[Tensor, "row key"], basis: Float[Tensor, "key column"], counted: Tensor, rows: slice
-    ) -> Float[Tensor, "row key"]:
-        """Rows that see different keys: a·U_S·(U_SᵀU_S)⁺·U_Sᵀ over the keys S of each row that is not settled."""
-        seen, counted = self.supports[rows], counted[rows]
+        self, head: int, weights: Float[Tensor, "row key"], basis: Tensor, rows: slice, row_sum: bool
+    ) -> Tensor:
+        """Rows that see different keys: a·U_S·(U_SᵀU_S)⁻¹·U_Sᵀ over the keys S of each row that is not settled.
+
+        Where U_S is not of full rank, or nearly so, a basis of the row's own columns is made instead.
+        """
+        counted = (self.rank_with_ones if row_sum else self.rank)[head, rows]
+        seen = self.supports[rows]
         basis = basis[:, basis.any(0)]
-        if basis.shape[1] == 0:
-            return torch.zeros_like(weights)
         exact = double(weights)
         projected = exact.clone()
-        step = max(1, GRAM_ELEMENTS // basis.shape[1] ** 2)
+        step = max(1, GRAM_ELEMENTS // max(1, basis.shape[1]) ** 2)
+        first_row = rows.indices(len(self.supports))[0]
         for first in range(0, len(exact), step):
             part = slice(first, first + step)
-            free = seen[part].sum(-1) > counted[part]
-            if free.any():
-                grams = _grams(basis, seen[part])[free]  # [row column column]
-                solved = _solved(grams, exact[part][free] @ basis, counted[part][free])
-                projected[part][free] = (solved @ basis.mT) * seen[part][free]
+            free = (seen[part].sum(-1) > counted[part]).nonzero()[:, 0] + first
+            if not len(free):
+                continue
+            grams = _grams(basis, seen[part])[free - first]  # [row column column]
+            factor, failed = torch.linalg.cholesky_ex(grams)
+            clear = (failed == 0) & (counted[free] == basis.shape[1])
+            if basis.shape[1]:
+                clear &= factor.diagonal(dim1=-2, dim2=-1).amin(-1) > WELL_CONDITIONED
+            good = free[clear]
+            solved = torch.cholesky_solve((exact[good] @ basis)[..., None], factor[clear])[..., 0]
+            projected[good] = (solved @ basis.mT) * seen[good]
+            for row in free[~clear].tolist():
+                own = self.columns(head, first_row + row, row_sum)
+                projected[row, seen[row]] = (exact[row, seen[row]] @ own) @ own.mT
         return projected.to(weights)
 
 
@@ -128,69 +145,70 @@ def value_space(block: Block) -> ValueSpace:
         raise ModelError(f"the heads of {block.name!r} see different keys, which is not known here")
     values = double(attention.values())
     supports = attention.visible().cpu()
-    dtype = attention.value.dtype
+    dtype = working(attention.value.dtype)
     cut = tolerance(dtype, max(values.shape[1:]))
     outward, capacity = _outward(double(block.projection), cut)
     matrix = values @ outward  # [head key column]
     left, found = _factors(matrix, dtype)
-    size = found[:, 0]
-    unit = torch.where(size > 0, size, 1.0)
-    found = found / unit[:, None]
-    matrix = matrix / unit[:, None, None]
+    unit = torch.where(found[:, :1] > 0, found[:, :1], 1.0)
+    found, matrix = found / unit, matrix / unit[..., None]
     basis = left * (found > cut)[:, None, :]
     even = torch.full(matrix.shape[:2], matrix.shape[1] ** -0.5, dtype=torch.float64)
-    everything = bool(supports.all())
-    whole = (found > cut).sum(-1)  # ranks over all keys
     ones = even - ((even[:, None] @ basis) @ basis.mT)[:, 0]
     left_out = ones.norm(dim=-1)
-    # the smallest singular value of [M, 1] is at least a third of σ_r times the length that M's columns leave of 1
+    whole = (found > cut).sum(-1)  # ranks over all keys
+    # what is left of T beside 1 has singular values of at least a third of σ_r times the length that T leaves of 1
     smallest = torch.where(found > cut, found, torch.inf).amin(-1)
     if bool((smallest * left_out > 3 * cut).all()):
         whole_with_ones = whole + 1
     else:
-        whole_with_ones = (_values(torch.cat([matrix, even[..., None]], -1), dtype) > cut).sum(-1)
+        whole_with_ones = 1 + (_values(matrix - matrix.mean(1, keepdim=True), dtype) > cut).sum(-1)
+    everything = bool(supports.all())
     if everything:
         rank = whole[:, None].expand(-1, len(supports))
         rank_with_ones = whole_with_ones[:, None].expand(-1, len(supports))
     else:
         rank = torch.stack([row_ranks(one, supports, cut) for one in matrix])
-        with_ones = torch.cat([matrix, even[..., None]], -1)
-        rank_with_ones = torch.stack([row_ranks(one, supports, cut) for one in with_ones])
+        rank_with_ones = torch.stack([row_ranks(one, supports, cut, with_ones=True) for one in matrix])
     ones = torch.where((whole_with_ones > whole)[:, None], ones / left_out[:, None], 0.0)
     return ValueSpace(
-        matrix, size, found, cut, basis, ones, supports, everything, rank, rank_with_ones, capacity, attention.has_sinks
+        matrix, found, cut, basis, ones, supports, everything, rank, rank_with_ones, capacity, attention.has_sinks
     )
 
 
 def row_ranks(
-    matrix: Float[Tensor, "key column"], supports: Bool[Tensor, "query key"], cut: float
+    matrix: Float[Tensor, "key column"], supports: Bool[Tensor, "query key"], cut: float, with_ones: bool = False
 ) -> Int[Tensor, " query"]:
-    """The rank of the rows of `matrix` that each query sees; a singular value counts when it is above `cut`.
+    """The rank of the rows of `matrix` that each query sees, and a column of ones beside them if asked for.
 
-    Rank only grows with the rows that are seen. A run of queries is settled when the rows that all of them see
-    have the same rank as those that any of them sees, or when the latter are independent; else it is halved.
+    A singular value counts when it is more than `cut` of the largest of these rows. rank([T, 1]) is one more than
+    the rank of the differences to any one row. Singular values only grow with the rows that are seen: a run of
+    queries is settled when what all of them see and what any of them sees bound its rank from both sides, or when
+    the latter are independent; else it is halved.
     """
-    ranks = torch.empty(len(supports), dtype=torch.int64)
-    known: dict[bytes, int] = {}
-
-    def rank(seen: Tensor) -> int:
-        name = seen.numpy().tobytes()
-        if name not in known:
-            known[name] = int((torch.linalg.svdvals(matrix[seen]) > cut).sum()) if seen.any() else 0
-        return known[name]
-
+    ranks = torch.zeros(len(supports), dtype=torch.int64)
     waiting = [slice(0, len(supports))]
     while waiting:
         run = waiting.pop()
         group = supports[run]
-        most = rank(union := group.any(0))
-        if most == union.sum():
-            ranks[run] = group.sum(1)
-        elif rank(group.all(0)) == most:
-            ranks[run] = most
-        else:
-            middle = (run.start + run.stop) // 2
-            waiting += [slice(run.start, middle), slice(middle, run.stop)]
+        inner, outer = group.all(0), group.any(0)
+        if not outer.any():
+            continue
+        if inner.any():
+            reference = matrix[inner][:1] if with_ones else 0.0
+            least, most = (torch.linalg.svdvals(matrix[seen])[:1] for seen in (inner, outer))
+            sizes, larger = (torch.linalg.svdvals(matrix[seen] - reference) for seen in (inner, outer))
+            fewest = int((sizes > cut * most).sum()) + with_ones
+            largest = int((larger > cut * least).sum()) + with_ones
+            independent = int((larger > cut * most).sum()) + with_ones == int(outer.sum())
+            if independent:
+                ranks[run] = group.sum(1)
+                continue
+            if fewest == largest:
+                ranks[run] = fewest
+                continue
+        middle = (run.start + run.stop) // 2
+        waiting += [slice(run.start, middle), slice(middle, run.stop)]
     return ranks
 
 
@@ -240,22 +258,3 @@ def _grams(basis: Float[Tensor, "key column"], seen: Bool[Tensor, "row key"]) ->
     width = basis.shape[1]
     steps = torch.zeros(len(seen), width, width, dtype=basis.dtype).index_add_(0, row, terms)
     return steps.cumsum(0)
-
-
-def _solved(
-    grams: Float[Tensor, "row column column"], shown: Float[Tensor, "row column"], counted: Int[Tensor, " row"]
-) -> Float[Tensor, "row column"]:
-    """grams⁺·shown, each row's rank being known; Cholesky where it is full and well conditioned."""
-    width = grams.shape[1]
-    factor, failed = torch.linalg.cholesky_ex(grams)
-    diagonal = factor.diagonal(dim1=-2, dim2=-1)
-    poor = (failed != 0) | (counted < width) | ~(diagonal.amin(-1) > 1e-4)
-    solved = torch.zeros_like(shown)
-    good = ~poor
-    solved[good] = torch.cholesky_solve(shown[good][..., None], factor[good])[..., 0]
-    if poor.any():
-        squares, vectors = torch.linalg.eigh(grams[poor])
-        kept = torch.arange(width) >= width - counted[poor][:, None]  # eigh sorts upwards
-        inverse = torch.where(kept & (squares > 0), 1 / squares.clamp_min(torch.finfo(squares.dtype).tiny), 0.0)
-        solved[poor] = (vectors @ (inverse[..., None] * (vectors.mT @ shown[poor][..., None])))[..., 0]
-    return solved

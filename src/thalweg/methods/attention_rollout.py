@@ -21,7 +21,7 @@ class Params:
     weights: Weights = option(
         "attention",
         "edges: attention, the positive part of attention times its gradient, or attention without what has no effect "
-        "(effective, as in P1; effective_row_sum keeps rows summing to one)",
+        "(effective, as Brunner et al.; effective_row_sum keeps rows summing to one)",
     )
     layer: int = option(-1, "attention block to explain, from 0; negative numbers count from the top")
     head: int | None = option(None, "one head of that block over the mean of the heads below")

@@ -13,7 +13,7 @@ from thalweg.target import Target
 @dataclass(frozen=True)
 class Params(raw_attention.Params):
     constraint: Literal["none", "row_sum"] = option(
-        "none", "none as in P1, or row_sum: take away only what leaves the rows summing to one"
+        "none", "none as in the paper, or row_sum: take away only what leaves the rows summing to one"
     )
 
 
@@ -34,5 +34,6 @@ def effective_attention(capture: Capture, target: Target, params: Params) -> Map
     block = capture.block(params.layer)
     change = effective_weights(block, params.constraint == "row_sum")
     weights, parity = block_weights(block, params.head, change)
-    said = ("entries may be negative" + ("" if params.constraint == "row_sum" else ", rows need not sum to one"),)
+    sums = params.constraint == "row_sum" and not block.attention.has_sinks
+    said = ("entries may be negative" + ("" if sums else ", rows need not sum to one"),)
     return raw_attention.one_block(capture, target, block, weights, parity, said)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from thalweg.capture.record import Capture
-from thalweg.decompose.jacobians import NormKind, Start, jacobians
+from thalweg.decompose.jacobians import NormKind, jacobians
 from thalweg.registry import Maps, method, option
-from thalweg.target import Target
+from thalweg.target import Start, Target
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,9 @@ def hidden_token_attribution(capture: Capture, target: Target, params: Params) -
         "directions per token": found.mean_directions,
         "most directions of a token": float(found.most_directions),
     }
+    errors = None
     if params.rtol is not None:
         figures["largest relative error bar"] = float(found.errors.max())
-    return Maps(shares[-1], shares[1:] if everything else None, figures=figures, assumed=found.said)
+        errors = found.absolute()[-1]
+    layers = shares[1:] if everything else None
+    return Maps(shares[-1], layers, figures=figures, assumed=found.said, errors=errors)

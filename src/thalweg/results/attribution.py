@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """Scores [target source]: how much of each target comes from each source. Arrays are read-only."""
+    """Scores [target source]: how much of each target comes from each source. Arrays are read-only.
+
+    `errors` are half widths of the scores' error bars (95 %), where a method estimates them.
+    """
 
     scores: ScoreArray
     targets: Tokens
@@ -32,9 +35,10 @@ class Attribution:
     provenance: Mapping[str, str]
     prediction: str | None = None
     per_layer: LayerArray | None = None
+    errors: ScoreArray | None = None
 
     def __post_init__(self) -> None:
-        for name in ("scores", "per_layer"):
+        for name in ("scores", "per_layer", "errors"):
             array = getattr(self, name)
             if array is not None:
                 array = np.array(array, order="C")  # safetensors writes the buffer as it lies
@@ -66,6 +70,7 @@ class Attribution:
         return replace(
             self,
             scores=average @ self.scores @ gather,
+            errors=None if self.errors is None else average @ self.errors @ gather,  # as if they all went one way
             per_layer=per_layer,
             targets=_merged(self.targets, rows),
             sources=_merged(self.sources, columns),
@@ -93,6 +98,7 @@ class Attribution:
         return replace(
             self,
             scores=self.scores[np.ix_(rows, columns)],
+            errors=None if self.errors is None else self.errors[np.ix_(rows, columns)],
             per_layer=None if len(columns) < len(self.sources) else self.per_layer,
             targets=self.targets.select(rows),
             sources=self.sources.select(columns),
@@ -101,7 +107,9 @@ class Attribution:
     def renormalised(self) -> "Attribution":
         """Rows divided by the sum of their absolute values; a row of zeros stays as it is."""
         size = np.abs(self.scores).sum(1, keepdims=True)
-        return replace(self, scores=self.scores / np.where(size == 0, 1, size))
+        size = np.where(size == 0, 1, size)
+        errors = None if self.errors is None else self.errors / size
+        return replace(self, scores=self.scores / size, errors=errors)
 
     def to_pandas(self) -> "DataFrame":
         """One row per pair of target and source."""
@@ -125,7 +133,8 @@ class Attribution:
         from thalweg.results.storage import header
 
         layers = None if self.per_layer is None else self.per_layer.tolist()
-        return {**header(self), "scores": self.scores.tolist(), "per_layer": layers}
+        errors = None if self.errors is None else self.errors.tolist()
+        return {**header(self), "scores": self.scores.tolist(), "errors": errors, "per_layer": layers}
 
     def save(self, path: "str | Path") -> None:
         """Write to one safetensors file, whose header holds everything that is not a number."""

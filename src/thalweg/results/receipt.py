@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,9 +40,10 @@ class Receipt:
         """As plain lists and numbers; JSON has no NaN and no infinity."""
         return {
             "checks": {
-                name: {"errors": list(check.errors), "allowed": check.allowed} for name, check in self.checks.items()
+                name: {"errors": [_finite(error) for error in check.errors], "allowed": check.allowed}
+                for name, check in self.checks.items()
             },
-            "figures": {name: value if isfinite(value) else None for name, value in self.figures.items()},
+            "figures": {name: _finite(value) for name, value in self.figures.items()},
             "assumed": list(self.assumed),
         }
 
@@ -50,7 +51,7 @@ class Receipt:
         """Of two receipts for the same computation on two inputs: the larger errors and figures, all assumptions."""
         checks = {
             name: Check(
-                tuple(map(max, check.errors, other.checks[name].errors)),
+                tuple(np.maximum(check.errors, other.checks[name].errors).tolist()),  # NaN if either is
                 max(check.allowed, other.checks[name].allowed),
             )
             for name, check in self.checks.items()
@@ -61,8 +62,15 @@ class Receipt:
     @staticmethod
     def from_dict(described: Mapping[str, Any]) -> "Receipt":
         """What `to_dict` wrote."""
-        checks = {name: Check(tuple(one["errors"]), one["allowed"]) for name, one in described["checks"].items()}
+        checks = {
+            name: Check(tuple(nan if error is None else error for error in one["errors"]), one["allowed"])
+            for name, one in described["checks"].items()
+        }
         return Receipt(checks, described["figures"], tuple(described["assumed"]))
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None
 
 
 def block_checks(blocks: "Iterable[Block]", parity: tuple[float, ...] = ()) -> dict[str, Check]:

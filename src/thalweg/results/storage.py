@@ -5,11 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from thalweg.errors import InputError
-from thalweg.files import draft_of
+from thalweg.files import draft_of, read_tensors
 from thalweg.results.attribution import Attribution
 from thalweg.results.receipt import Receipt
 from thalweg.tokens import Tokens
@@ -34,23 +33,16 @@ def header(attribution: Attribution) -> dict[str, Any]:
 def save(attribution: Attribution, path: str | Path) -> None:
     """Write the file whole or not at all: a killed run leaves what was there before."""
     path = Path(path)
-    arrays = {"scores": attribution.scores}
-    if attribution.per_layer is not None:
-        arrays["per_layer"] = attribution.per_layer
+    names = ("scores", "per_layer", "errors")
+    arrays = {name: array for name in names if (array := getattr(attribution, name)) is not None}
     with draft_of(path) as draft:
         save_file(arrays, draft, metadata={"thalweg": json.dumps(header(attribution), allow_nan=False)})
 
 
 def load(path: str | Path) -> Attribution:
     """Read a file that `save` wrote; anything else is refused."""
-    try:
-        with safe_open(str(path), framework="numpy") as file:
-            described = json.loads((file.metadata() or {}).get("thalweg", "{}"))
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - a file is not iterable
-    except (OSError, SafetensorError, json.JSONDecodeError) as error:
-        raise InputError(f"{str(path)!r} is not an attribution that Thalweg saved: {error}") from error
-    if not isinstance(described, dict) or described.get("schema") != SCHEMA:
-        described = described if isinstance(described, dict) else {}
+    arrays, described = read_tensors(Path(path), "an attribution", "numpy")
+    if described.get("schema") != SCHEMA:
         raise InputError(f"{str(path)!r} has the schema {described.get('schema')!r}; this version reads {SCHEMA}")
     try:
         attribution = _attribution(described, arrays)
@@ -66,6 +58,7 @@ def _attribution(described: dict[str, Any], arrays: dict[str, Any]) -> Attributi
     return Attribution(
         scores=arrays["scores"],
         per_layer=arrays.get("per_layer"),
+        errors=arrays.get("errors"),
         targets=_tokens(described["targets"]),
         sources=_tokens(described["sources"]),
         method=described["method"],

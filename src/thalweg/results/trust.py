@@ -37,8 +37,8 @@ class Head:
       anything, counted for a head in general position; None where queries see different keys.
     - `null_share`: norm of the part of attention without effect, relative to attention's; with `_row_sum` of the
       part that could be missing while rows still sum to one. `pearson` and `spearman` between raw attention and
-      the effective one of P1: over all weights, and of the order within rows, averaged.
-    - `longest`: the largest number of visible tokens at which this head's weights can be determined outright.
+      Brunner et al.'s effective one: over all weights, and of the order within rows, averaged.
+    - `longest`: a bound on the number of visible tokens at which this head's weights can be determined outright.
     """
 
     layer: int
@@ -80,16 +80,16 @@ class Head:
         """The verdict in plain language."""
         if self.verdict == "identifiable":
             return (
-                f"{self.name}: no other attention gives this head's output; its weights can be read "
-                f"(up to {self.longest} visible tokens)"
+                f"{self.name}: no other attention gives this head's output; its weights can be read (that can hold for "
+                f"{self.longest} visible tokens at most)"
             )
         first = (
-            f"{self.name}: {self.queries - self.rows_determined} of {self.queries} rows could look different, in up to "
-            f"{self.ambiguity} independent ways, with the same output"
+            f"{self.name}: {self.queries - self.rows_determined} of {self.queries} rows are not determined by their "
+            f"output, which leaves up to {self.ambiguity} dimensions free"
         )
         size = f"{self.null_share_row_sum:.0%} of its attention, by norm, has no effect"
         if self.verdict == "identifiable given the keys":
-            return f"{first}, but not as a softmax of its own keys, for small changes of the query; {size}"
+            return f"{first}, but none as a softmax of its own keys, for small changes of the query; {size}"
         if self.rows_determined_given_keys is None:
             return f"{first}; its keys were not seen, so nothing narrows that down; {size}"
         left = self.queries - self.rows_determined_given_keys
@@ -111,13 +111,13 @@ class Certificate:
         return {verdict: sum(one.verdict == verdict for one in self.heads) for verdict in VERDICTS}
 
     def head(self, layer: int, head: int) -> Head:
-        """One head's figures; negative numbers count from the end."""
+        """One head's figures; negative layers count from the top."""
         from thalweg.errors import InputError
 
         if not -len(self.blocks) <= layer < len(self.blocks):
             raise InputError(f"layer {layer} was asked for, expected 0 to {len(self.blocks) - 1}")
         heads = [one for one in self.heads if one.layer == layer % len(self.blocks)]
-        if not -len(heads) <= head < len(heads):
+        if not 0 <= head < len(heads):
             raise InputError(f"head {head} was asked for, expected 0 to {len(heads) - 1}")
         return heads[head]
 
@@ -134,8 +134,8 @@ class Certificate:
         return (
             f"{counts['identifiable']} of {total} heads can be read at {len(self.tokens)} tokens: no other attention "
             f"weights give the same output. {counts['identifiable given the keys']} more can be read if their keys are "
-            f"taken as given and only small changes of the query are thought of. "
-            f"{counts['not identifiable']} cannot. Weights are determined outright up to {span} visible tokens."
+            f"taken as given and only small changes of the query are thought of. {counts['not identifiable']} cannot. "
+            f"Weights can be determined outright for {span} visible tokens at most."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -214,8 +214,8 @@ class Alternative:
 
     @property
     def proved(self) -> bool:
-        """Whether attention moved and the model's output did not."""
-        return bool(self.total_variation.max(initial=0.0) > self.allowed and self.moved <= self.allowed)
+        """Whether attention moved and the model's output did not, though it does for a change as large at random."""
+        return self.moved <= self.allowed < self.control
 
 
 @dataclass(frozen=True, eq=False)

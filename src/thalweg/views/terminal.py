@@ -54,7 +54,8 @@ def _(comparison: Comparison) -> RenderableType:
 def _(mixing: Mixing) -> RenderableType:
     where = "from the embeddings to each layer" if mixing.start == "embeddings" else "in each layer"
     heading = Text(f"how tokens mix {where}", "bold")
-    heading.append(f"\nmodel {mixing.provenance['model']}   {mixing.texts} texts, {mixing.tokens} tokens", "dim")
+    texts = "one text" if mixing.texts == 1 else f"{mixing.texts} texts"
+    heading.append(f"\nmodel {mixing.provenance['model']}   {texts}, {mixing.tokens} tokens", "dim")
     parts: list[RenderableType] = [heading]
     for method, found in mixing.figures.items():
         columns = ("", "own", "not own", *DISTANCES, "special", "punct.", "content")

@@ -114,7 +114,8 @@ def _by_layer(certificate: Certificate) -> Table:
 def _described(head: Head) -> Text:
     """The sentence, and which kinds of tokens get less or more than it looks."""
     mark, style = MARKS[head.verdict]
-    text = Text(f"{mark} ", style)
+    text = Text()
+    text.append(f"{mark} ", style)
     text.append(head.sentence())
     changes = sorted(head.received.items(), key=lambda item: -abs(item[1].raw - item[1].effective_row_sum))
     moved = [
@@ -133,9 +134,10 @@ def _figures(head: Head) -> list[tuple[str, str]]:
     def known(value: int | None) -> str:
         return "unknown" if value is None else str(value)
 
+    clear = "no singular value counts as zero" if np.isinf(head.gap) else f"gap {head.gap:.1e} at {head.cut:.0e}"
     return [
         ("visible tokens, key size, value size", f"{head.keys}, {known(head.key_size)}, {head.value_size}"),
-        ("rank of T, of [T, 1]", f"{head.rank}, {head.rank_with_ones} (gap {head.gap:.1e} at {head.cut:.0e})"),
+        ("rank of T, of [T, 1]", f"{head.rank}, {head.rank_with_ones} ({clear})"),
         ("free dimensions of a row", f"{head.null_dimension} (any numbers)"),
         ("", f"{head.ambiguity} (any distribution)"),
         ("", f"{known(head.ambiguity_given_keys)} (softmax of these keys, query moved a little)"),
@@ -158,8 +160,15 @@ def _bar(weight: float, low: float, high: float) -> Text:
 
 def _said(one: Alternative) -> str:
     mass = one.total_variation
+    proof = (
+        ""
+        if one.proved
+        else ". NOT PROVED: the output moved"
+        if one.moved > one.allowed
+        else ". This proves nothing: rounding hides from the model what this head attends to"
+    )
     return (
         f"in {len(mass)} rows up to {mass.max():.0%} of the mass can move (mean {mass.mean():.0%}). Run with it, the "
-        f"model's {one.compared} move by {one.moved:.0e} of their size, where rounding explains {one.allowed:.0e}"
-        f"{'' if one.moved <= one.allowed else ': NOT PROVED'}; moved as far at random, by {one.control:.0e}"
+        f"model's {one.compared} move by {one.moved:.0e} of their size, where rounding explains {one.allowed:.0e}; "
+        f"moved as far at random, by {one.control:.0e}{proof}"
     )

@@ -1,0 +1,67 @@
+"""From the maps of all layers to figures of mixing, added up over texts."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from thalweg.axes import LayerArray
+from thalweg.results.mixing import DISTANCES, KINDS, MixingFigures
+from thalweg.results.receipt import Receipt
+from thalweg.tokens import Tokens
+
+
+@dataclass(eq=False)
+class MixingSums:
+    """Figures added up over texts, so that a corpus of any size takes the room of one text."""
+
+    layers: int
+    rows: Float[np.ndarray, " layer"] = field(init=False)
+    own: Float[np.ndarray, " layer"] = field(init=False)
+    not_own: Float[np.ndarray, " layer"] = field(init=False)
+    by_distance: Float[np.ndarray, "layer distance"] = field(init=False)
+    by_kind: Float[np.ndarray, "layer kind"] = field(init=False)
+    receipt: Receipt | None = None
+
+    def __post_init__(self) -> None:
+        self.rows, self.own, self.not_own = (np.zeros(self.layers) for _ in range(3))
+        self.by_distance = np.zeros((self.layers, len(DISTANCES)))
+        self.by_kind = np.zeros((self.layers, len(KINDS)))
+
+    def add(self, maps: LayerArray, tokens: Tokens, touched: Bool[np.ndarray, "layer token"], receipt: Receipt) -> None:
+        """The maps [layer target source] of one text; only the rows that a layer touches count."""
+        places, segments = np.arange(len(tokens)), np.array(tokens.segments)
+        apart = np.abs(places[:, None] - places)
+        apart[segments[:, None] != segments] = 0  # no distance; and oneself is counted apart
+        kinds = np.array([_kind(name, special) for name, special in zip(tokens.kinds(), tokens.special, strict=True)])
+        for layer, (full, chosen) in enumerate(zip(maps.astype(np.float64), touched, strict=True)):
+            rows, here = full[chosen], places[chosen]
+            self.rows[layer] += len(rows)
+            self.own[layer] += rows[np.arange(len(rows)), here].sum()
+            self.not_own[layer] += (rows.argmax(1) != here).sum()
+            for number, (least, most) in enumerate(DISTANCES.values()):
+                inside = (apart[chosen] >= least) & (apart[chosen] <= (most or len(tokens)))
+                self.by_distance[layer, number] += rows[inside].sum()
+            for number, kind in enumerate(KINDS):
+                self.by_kind[layer, number] += rows[:, kinds == kind].sum()
+        self.receipt = receipt if self.receipt is None else self.receipt.worse(receipt)
+
+    def means(self) -> MixingFigures:
+        """Divided by how many rows there were."""
+        assert self.receipt is not None
+        rows = self.rows[:, None]
+        return MixingFigures(
+            self.own / self.rows, self.not_own / self.rows, self.by_distance / rows, self.by_kind / rows, self.receipt
+        )
+
+
+def _kind(name: str, special: bool) -> str:
+    return "special" if special else "punctuation" if name == "punctuation" else "content"
+
+
+def cumulative(maps: LayerArray) -> LayerArray:
+    """From single layers to products of all layers up to each: what reached a layer from the input."""
+    found = [maps[0].astype(np.float64)]
+    for one in maps[1:]:
+        found.append(one @ found[-1])
+    return np.stack(found)
