@@ -4,10 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 REAL := .models
+DATA := ../shared/data
+export THALWEG_REAL_MODELS := $(REAL)
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test test-real check format bench docs clean
+.PHONY: demo test test-real check format bench docs results clean
 
 demo: $(VENV)/installed
 	$(BIN)/thalweg explain "a gorgeous, witty, seductive movie." --words
@@ -22,7 +24,7 @@ check: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -q -n auto
 
 test-real: $(VENV)/installed-dev $(REAL)/installed
-	THALWEG_REAL_MODELS=$(REAL) $(BIN)/python -m pytest -q -m real
+	$(BIN)/python -m pytest -q -m real
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff format .
@@ -38,6 +40,12 @@ bench: $(VENV)/installed-dev
 docs: $(VENV)/installed-dev
 	$(BIN)/python scripts/write_methods.py > docs/methods.md
 	$(BIN)/python -m tests.architectures 2>/dev/null > docs/architectures.md
+
+# Tables of results on real models, from the texts in $(DATA): an hour or so.
+results: $(VENV)/installed-dev $(REAL)/installed
+	$(BIN)/python -m scripts.write_trust $(DATA)/long_text/alice_in_wonderland.txt > docs/trust_by_length.md
+	$(BIN)/python -m scripts.write_mixing $(DATA)/mrpc/train.jsonl > docs/mixing.md
+	$(BIN)/python -m scripts.write_probes $(DATA)/mrpc/train.jsonl
 
 clean:
 	rm -rf $(VENV) $(REAL) .pytest_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
 """Print docs/mixing.md: how tokens mix, on the models at hand.
 
-    THALWEG_REAL_MODELS=.models python -m scripts.write_mixing ../shared/data/mrpc/train.jsonl
+    python -m scripts.write_mixing ../shared/data/mrpc/train.jsonl
 
 MiniLM is looked for where `make test-real` puts it. Takes some minutes.
 """

@@ -1,6 +1,6 @@
 """Print docs/trust_by_length.md: how trust in attention changes with length, measured on the models at hand.
 
-    THALWEG_REAL_MODELS=.models python -m scripts.write_trust ../shared/data/long_text/alice_in_wonderland.txt
+    python -m scripts.write_trust ../shared/data/long_text/alice_in_wonderland.txt
 
 The text is cut into pieces of 8 to 512 tokens; MiniLM is looked for where `make test-real` puts it.
 """

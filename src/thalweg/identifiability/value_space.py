@@ -53,7 +53,7 @@ class ValueSpace:
 
     @property
     def free(self) -> Int[Tensor, "head query"]:
-        """Dimension of the left null space of T, over the keys that each query sees (P1)."""
+        """Dimension of the left null space of T, over the keys that each query sees (Brunner et al.)."""
         return self.supports.sum(-1) - self.rank
 
     @property
@@ -157,9 +157,9 @@ def value_space(block: Block) -> ValueSpace:
     ones = even - ((even[:, None] @ basis) @ basis.mT)[:, 0]
     left_out = ones.norm(dim=-1)
     whole = (found > cut).sum(-1)  # ranks over all keys
-    # what is left of T beside 1 has singular values of at least a third of σ_r times the length that T leaves of 1
+    # rank([T, 1]) is one more than that of T's differences to its mean row; their σ_r ≥ σ_r(T) · ‖1's part outside T‖
     smallest = torch.where(found > cut, found, torch.inf).amin(-1)
-    if bool((smallest * left_out > 3 * cut).all()):
+    if bool((smallest * left_out > cut).all()):
         whole_with_ones = whole + 1
     else:
         whole_with_ones = 1 + (_values(matrix - matrix.mean(1, keepdim=True), dtype) > cut).sum(-1)
