@@ -70,7 +70,8 @@ def probe(
         linear, starts, figures["largest ridge"] = learn_linear(subject, split, plan, layers, store)
         maps |= {key: linear[key] for key in keys if key.kind == "linear"}
         if "mlp" in plan.kinds:
-            found, figures["mlp epochs"] = learn_mlp(subject, split, plan, starts, store)
+            found, epochs = learn_mlp(subject, split, plan, starts, store)
+            figures["mlp epochs"] = float(epochs)
             maps |= found
     rates, chance, tokens = measure(subject, split, keys, maps, candidates)
     anatomy = subject.anatomy(encoded_texts(subject, split.test[:1]))
