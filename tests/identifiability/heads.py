@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from thalweg.capture.record import Attention, Block
+from thalweg.numerics import tolerance
 
 
 def head_block(
@@ -48,7 +49,7 @@ def head_block(
         keys=slice(0, keys),
         parity=0.0,
         sum_error=0.0,
-        tolerance=1e-2,
+        tolerance=tolerance(values.dtype, keys),
     )
 
 
