@@ -36,8 +36,8 @@ def value_zeroing(capture: Capture, target: Target, params: Params) -> Maps:
     """How much a layer's output moves when a token's values are zeroed, queries and keys untouched.
 
     c_ij = 1 − cos(y_i^{¬j}, y_i) with y the layer's output, MLP included (where the last layer's end is not
-    known, what the model returns), normalised over j; the product over layers without added identity. Whole passes are run,
-    so it is slow; and the residual stays, so what a token keeps of itself is understated.
+    known, what the model returns), normalised over j; the product over layers without added identity. Whole passes
+    are run, so it is slow; and the residual stays, so what a token keeps of itself is understated.
     """
     blocks = capture.upto(params.layer)
     steps = []
