@@ -15,7 +15,7 @@ import thalweg as tw
 from tests.real.models import minilm, second_seed, smollm
 from thalweg.probing.plan import Match
 from thalweg.probing.probe import probe
-from thalweg.probing.rates import Rate
+from thalweg.rates import Rate
 from thalweg.probing.result import Probes
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -30,10 +30,10 @@ from thalweg.cli.shared import (
     load_subject,
     names,
     number_or_text,
-    read_texts,
     written,
 )
 from thalweg.errors import InputError, ModelError, ThalwegError
+from thalweg.tables import read_texts
 
 app = typer.Typer(
     help="Where each token's information comes from inside a Transformer, and when to believe it.",

@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from thalweg.probing.rates import LEVEL
+from thalweg.rates import LEVEL
 from thalweg.probing.result import Probes, Recovery
 from thalweg.views.terminal import printable, receipt_text, render
 
