@@ -102,7 +102,7 @@ def test_rows_when_a_cell_is_null_then_are_named(nothing: object, tmp_path: Path
     for kind in ("jsonl", "parquet"):
         file = tmp_path / f"rows.{kind}"
         WRITERS[kind](file, [("a", 1.5), ("b", nothing)])
-        with pytest.raises(tw.InputError, match="1 of 2 rows .* under 'label': lines 2"):
+        with pytest.raises(tw.InputError, match=r"1 of 2 rows .* under 'label': lines 2"):
             read_labelled(file)
 
 
@@ -111,7 +111,7 @@ def test_empty_lines_when_at_the_end_then_do_not_count(content: str, tmp_path: P
     file = tmp_path / f"rows.{'tsv' if chr(9) in content else 'csv'}"
     file.write_text(content)
     assert read_texts(file) == ["a", "b"]
-    with pytest.raises(tw.InputError, match="1 of 3 rows .* lines 3"):
+    with pytest.raises(tw.InputError, match=r"1 of 3 rows .* lines 3"):
         read_labelled(file)
 
 

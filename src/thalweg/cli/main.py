@@ -32,6 +32,7 @@ from thalweg.cli.shared import (
     number_or_text,
     written,
 )
+from thalweg.cli.train import train
 from thalweg.errors import InputError, ModelError, ThalwegError
 from thalweg.tables import read_texts
 
@@ -189,6 +190,7 @@ def trust(
 
 
 app.command()(probe)
+app.command()(train)
 
 
 @app.command()
