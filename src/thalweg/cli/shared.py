@@ -36,11 +36,16 @@ class Result(Protocol):
 
 
 def load_subject(model: str | None, task: str | None, device: str | None, dtype: str | None) -> "thalweg.Subject":
+    quiet()
+    return thalweg.load(model, task=task, device=device, dtype=dtype)  # pyright: ignore[reportArgumentType]
+
+
+def quiet() -> None:
+    """Only Thalweg speaks: transformers' own bars and warnings are off."""
     from transformers.utils import logging
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    return thalweg.load(model, task=task, device=device, dtype=dtype)  # pyright: ignore[reportArgumentType]
 
 
 def names(listed: str) -> list[str]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thalweg.cli.shared import Json, TextColumn, answer, load_subject
+from thalweg.cli.shared import Json, TextColumn, answer, load_subject, quiet
 from thalweg.errors import InputError
 from thalweg.tables import read_labelled
 
@@ -83,6 +83,7 @@ def train(
         dropout=dropout,
         seed=seed,
     )
+    quiet()
     given, chosen, tested = (None if one is None else Examples(*one) for one in examples)
     assert given is not None
     source = None if init_from is None else load_subject(init_from, None, None, "float32")

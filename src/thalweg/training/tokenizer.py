@@ -45,7 +45,7 @@ def prepared(tokenizer: PreTrainedTokenizerBase, longest: int) -> PreTrainedToke
     if tokenizer.pad_token_id is None:
         raise InputError("the tokenizer has no padding token; choose one that has, such as that of a BERT")
     own = deepcopy(tokenizer)
-    own.model_input_names = list(READ)
+    own.model_input_names = own.init_kwargs["model_input_names"] = list(READ)  # the second is what is saved
     own.model_max_length = longest
     own.padding_side = own.truncation_side = "right"
     return own

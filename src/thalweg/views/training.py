@@ -15,7 +15,8 @@ def _(training: Training) -> RenderableType:
     heading.append(f"\nfolder {printable(training.folder)}   ", "dim")
     heading.append(f"labels {', '.join(map(printable, training.labels))}\n", "dim")
     before, after = training.teacher, training.figures
-    table = Table("", *(["before"] if before else []), "after" if before else "", box=None, header_style="dim")
+    names = ("", "before", "after") if before else ("", "")
+    table = Table(*names, box=None, header_style="dim", show_header=before is not None)
     for (name, figure), (_, other) in zip(_rows(after), _rows(before or after), strict=True):
         table.add_row(name, *([other] if before else []), figure)
     return Group(heading, table, Text(), _epochs(training), _notes(training))

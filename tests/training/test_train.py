@@ -1,0 +1,303 @@
+"""From examples to a folder that can be loaded, certified, resumed and read again."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import thalweg as tw
+from tests.tiny import snapshot, wordpiece
+from tests.training.corpus import TINY, cued, tiny_bert
+from thalweg.training import loop
+from thalweg.training.batches import predict
+from thalweg.training.data import Examples
+from thalweg.training.plan import Plan
+from thalweg.training.result import Training
+from thalweg.training.storage import Folder
+from thalweg.training.teacher import learning_loss
+from thalweg.training.tokenizer import learn_tokenizer, prepared, token_ids
+from thalweg.training.train import train
+
+EXAMPLES, TEST = cued(120), cued(40, seed=1)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Training:
+    return train(EXAMPLES, tmp_path_factory.mktemp("run") / "out", replace(TINY, rate=1e-2), test=TEST)
+
+
+def weights(folder: str | Path) -> dict[str, torch.Tensor]:
+    return load_file(Path(folder) / "model.safetensors")
+
+
+def same(one: str | Path, other: str | Path) -> bool:
+    first, second = weights(one), weights(other)
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_classifier_when_trained_then_is_right_and_says_so(trained: Training) -> None:
+    figures = trained.figures
+    assert figures.test is not None
+    assert figures.test.rate > 0.9
+    assert figures.test.low < figures.test.rate < figures.test.high + 1e-9
+    assert figures.validation.rate == trained.history[trained.best_epoch - 1].validation_accuracy
+    assert trained.counts["training examples"] + trained.counts["validation examples"] == 120
+    assert trained.labels == ("bad", "good")
+    assert trained.seconds > 0
+
+
+def test_folder_when_finished_then_is_a_model_that_can_be_loaded_and_read(trained: Training) -> None:
+    folder = Path(trained.folder)
+    expected = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "training.json"}
+    assert {one.name for one in folder.iterdir()} == expected
+    subject = tw.load(folder)
+    assert sum(p.numel() for p in subject.model.parameters()) == trained.figures.parameters
+    assert tw.explain(subject, "the story was lovely").prediction == "good"
+    assert tw.explain(subject, "the story was stale").prediction == "bad"
+    longest = min(head.longest for head in tw.trust(subject, "the story was dull").heads)
+    assert longest >= trained.figures.certified_length
+    assert Training.load(folder) == trained
+    assert json.loads(json.dumps(trained.to_dict())) == trained.to_dict()
+
+
+def test_run_when_finished_and_asked_for_again_then_is_only_read(
+    trained: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("thalweg.training.train.fit")
+    assert train(EXAMPLES, trained.folder, replace(TINY, rate=1e-2), test=TEST) == trained
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"plan": replace(TINY, rate=0.5)}, r"another choice of rate \(0.01 there, 0.5 here\)"),
+        ({"plan": replace(TINY, rate=1e-2, heads=4)}, r"heads \(2 there, 4 here\)"),
+        ({"examples": cued(121)}, "training examples"),
+        ({"test": None}, "test examples"),
+        ({"tokenizer": wordpiece()}, "tokenizer"),
+        ({"teacher": True}, "teacher"),
+    ],
+)
+def test_folder_when_it_holds_another_run_then_is_refused(trained: Training, changed: dict, said: str) -> None:
+    asked = {"examples": EXAMPLES, "out": trained.folder, "plan": replace(TINY, rate=1e-2), "test": TEST, **changed}
+    if asked.pop("teacher", False):
+        asked["teacher"] = tw.load(tiny_bert().eval(), learn_tokenizer(EXAMPLES.texts, 200))
+    with pytest.raises(tw.InputError, match=said):
+        train(**asked)
+
+
+def test_folder_when_it_holds_something_else_then_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(tw.InputError, match="not of a training"):
+        train(EXAMPLES, tmp_path, TINY)
+    with pytest.raises(tw.InputError, match="is a file"):
+        train(EXAMPLES, tmp_path / "thesis.txt", TINY)
+    assert [one.name for one in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_folder_when_a_kill_left_a_draft_then_is_cleaned_and_used(trained: Training, tmp_path: Path) -> None:
+    (tmp_path / "checkpoint.safetensorsabc.draft").write_text("half of it")
+    train(EXAMPLES, tmp_path, replace(TINY, rate=1e-2), test=TEST)
+    assert same(tmp_path, trained.folder)
+    assert not list(tmp_path.glob("*.draft"))
+
+
+def test_sizes_when_they_do_not_fit_then_nothing_is_written(tmp_path: Path) -> None:
+    for sizes in ({"width": 15, "heads": 2}, {"value_size": 3}):
+        with pytest.raises(tw.InputError):
+            train(EXAMPLES, tmp_path / "out", replace(TINY, **sizes))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("stage", ["fit", "figures", "_save"])
+def test_run_when_it_fails_at_any_stage_then_goes_on_to_the_same_model(
+    stage: str, trained: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(f"thalweg.training.train.{stage}", fail)
+        train(EXAMPLES, tmp_path, replace(TINY, rate=1e-2), test=TEST)
+    with pytest.raises(tw.InputError, match="no finished training"):
+        Training.load(tmp_path)
+    again = train(EXAMPLES, tmp_path, replace(TINY, rate=1e-2), test=TEST)
+    assert same(tmp_path, trained.folder)
+    assert replace(again, folder=trained.folder, seconds=trained.seconds) == trained
+
+
+KILLED = """
+import sys
+from dataclasses import replace
+from tests.training.corpus import TINY, cued
+from thalweg.training import loop
+from thalweg.training.train import train
+loop.EVERY = 0.0
+train(cued(120), sys.argv[1], replace(TINY, rate=1e-2, epochs=1000, patience=1000))
+"""
+
+
+def test_process_when_killed_then_its_run_goes_on_to_the_same_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, plan = tmp_path / "killed", replace(TINY, rate=1e-2, epochs=1000, patience=1000)
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], env={**os.environ, "OMP_NUM_THREADS": "1"})
+    try:
+        deadline = time.monotonic() + 120
+        while not (folder / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
+            assert process.poll() is None
+            time.sleep(0.05)
+        time.sleep(0.5)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    store = Folder(folder, configuration := _configuration(folder))
+    kept = store.read("checkpoint")
+    assert kept is not None
+    step = kept[1]["step"]
+    assert step > 0
+
+    class EnoughError(Exception):
+        pass
+
+    def stops_after(steps: int) -> None:
+        learn = loop.Learner.learn
+
+        def until(self: loop.Learner, *rest: object) -> None:
+            if self.step == steps:
+                raise EnoughError
+            learn(self, *rest)  # pyright: ignore[reportArgumentType]
+
+        monkeypatch.setattr(loop.Learner, "learn", until)
+
+    monkeypatch.setattr(loop, "EVERY", 0.0)
+    stops_after(step + 5)
+    for out in (folder, tmp_path / "whole"):
+        with pytest.raises(EnoughError):
+            train(EXAMPLES, out, plan)
+    found = [Folder(out, configuration).read("checkpoint") for out in (folder, tmp_path / "whole")]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[0][1]["step"] == found[1][1]["step"] == step + 5
+    assert found[0][1]["history"] == found[1][1]["history"]
+    assert all(torch.equal(tensor, found[1][0][name]) for name, tensor in found[0][0].items())
+
+
+def _configuration(folder: Path) -> dict:
+    from thalweg.files import read_tensors
+
+    return read_tensors(folder / "checkpoint.safetensors", "a checkpoint")[1]["configuration"]
+
+
+def test_student_when_distilled_then_comes_nearer_to_its_teacher(tmp_path: Path) -> None:
+    tokenizer = learn_tokenizer(EXAMPLES.texts, 200)
+    teacher = tw.load(tiny_bert(labels=("good", "bad")).eval(), tokenizer)
+    with torch.no_grad():
+        teacher.model.get_parameter("classifier.weight").mul_(10)  # an opinion of its own
+    before = snapshot(teacher.model)
+    plan = replace(TINY, rate=1e-2, epochs=6, patience=6)
+    alone = train(EXAMPLES, tmp_path / "alone", plan, tokenizer=tokenizer)
+    taught = train(EXAMPLES, tmp_path / "taught", plan, tokenizer=tokenizer, teacher=teacher, test=TEST)
+    assert snapshot(teacher.model) == before
+    wanted = predict(teacher.model, token_ids(tokenizer, TEST.texts, 32), 0)[:, [1, 0]]
+
+    def distance(run: Training) -> float:
+        subject = tw.load(run.folder)
+        found = predict(subject.model, token_ids(prepared(tokenizer, 32), TEST.texts, 32), 0)
+        return float((found - wanted).square().mean())
+
+    assert distance(taught) < 0.5 * distance(alone)
+    assert alone.teacher is None
+    assert taught.teacher is not None
+    assert taught.teacher.parameters == sum(p.numel() for p in teacher.model.parameters())
+    gold = torch.tensor([taught.labels.index(label) for label in TEST.labels])
+    assert taught.teacher.test is not None
+    assert taught.teacher.test.rate == float((wanted.argmax(1) == gold).double().mean())
+
+
+def test_teacher_when_the_run_was_killed_then_is_not_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teacher = tw.load(tiny_bert().eval(), learn_tokenizer(EXAMPLES.texts, 200))
+    with monkeypatch.context() as patched, pytest.raises(AttributeError):
+        patched.delattr(loop.Learner, "judge")
+        train(EXAMPLES, tmp_path, TINY, teacher=teacher)
+    monkeypatch.delattr("thalweg.training.teacher.predict")
+    train(EXAMPLES, tmp_path, TINY, teacher=teacher)
+    assert not (tmp_path / "teacher.safetensors").exists()
+
+
+def test_teacher_when_it_cannot_teach_then_is_refused_at_once(tmp_path: Path) -> None:
+    tokenizer = learn_tokenizer(EXAMPLES.texts, 200)
+    for teacher, said in (
+        (tw.load(tiny_bert(labels=("no", "yes")).eval(), tokenizer), "must have the same names"),
+        (tw.load(tiny_bert().bert.eval(), tokenizer), "only a text classifier"),
+        (tw.load(tiny_bert().eval()), "no tokenizer"),
+    ):
+        with pytest.raises(tw.InputError, match=said):
+            train(EXAMPLES, tmp_path / "out", TINY, teacher=teacher)
+    assert not (tmp_path / "out").exists()
+
+
+def test_loss_when_there_is_no_teacher_then_is_cross_entropy() -> None:
+    loss = learning_loss(torch.tensor([1, 0]), None)
+    assert float(loss(torch.zeros(1, 2), [1])) == pytest.approx(0.6931, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epochs": 0},
+        {"patience": 0},
+        {"validation_share": 0.0},
+        {"validation_share": 1.0},
+        {"rate": 0.0},
+        {"rate": float("inf")},
+        {"rate": float("nan")},
+        {"dropout": 1.0},
+        {"max_length": 2},
+        {"vocabulary": 3},
+        {"batch_tokens": 0},
+        {"key_size": 0},
+        {"layers": -1},
+        {"combine": "sum"},
+        {"seed": 0.5},
+        {"epochs": True},
+    ],
+)
+@pytest.mark.usefixtures("as_a_user")
+def test_plan_when_a_choice_makes_no_sense_then_is_named(wrong: dict) -> None:
+    with pytest.raises(tw.InputError, match=f"{next(iter(wrong))} was given"):
+        Plan(**wrong)
+
+
+def test_result_when_the_folder_holds_none_then_says_so(trained: Training, tmp_path: Path) -> None:
+    with pytest.raises(tw.InputError, match="no finished training"):
+        Training.load(tmp_path)
+    file = tmp_path / "training.json"
+    for content, said in (
+        ("{", "no finished"),
+        ("[]", "no result"),
+        ('{"schema": 99}', "no result"),
+        ('{"schema": 1, "configuration": {}}', "lacks a part"),
+    ):
+        file.write_text(content)
+        with pytest.raises(tw.InputError, match=said):
+            Training.load(tmp_path)
+    shutil.copy(Path(trained.folder) / "training.json", file)
+    assert Training.load(tmp_path).figures == trained.figures
+
+
+def test_examples_when_one_class_only_then_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(tw.InputError, match="two labels or more"):
+        train(Examples(["a", "b", "c"], ["x"] * 3), tmp_path / "out", TINY)
+    assert not (tmp_path / "out").exists()
