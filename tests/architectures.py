@@ -51,6 +51,8 @@ def shape_of(block: Block) -> str:
     attention = block.attention
     if attention.value.shape[0] < attention.heads:
         words.append("grouped-query")
+    if block.heads_added:
+        words.append("heads added")
     if attention.softcap is not None:
         words.append("soft-cap")
     if attention.bias is not None:

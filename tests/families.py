@@ -21,6 +21,8 @@ from transformers import (
 )
 from transformers.pytorch_utils import Conv1D
 
+import thalweg.identifiable  # noqa: F401 - known to AutoModel from here on
+
 
 @dataclass(frozen=True, eq=False)
 class Family:
@@ -83,6 +85,7 @@ MULTIPLIERS: dict[str, Any] = {
     "attention_multiplier": 0.3,
     "logits_scaling": 2.0,
 }
+IDENTIFIABLE: dict[str, Any] = {"model_type": "thalweg_identifiable", "key_size": 3}
 LOCAL_GLOBAL = {
     "sliding_window": WINDOW,
     "layer_types": ["full_attention", "sliding_attention", "full_attention"],
@@ -227,6 +230,8 @@ THROUGH_REGISTRY: tuple[Family, ...] = (
     family("distilbert", "classification", "post_norm", hidden_dim=48),
     family("albert", "classification", "post_norm shared_layers", embedding_size=16),
     family("electra", "masked_lm", "post_norm", embedding_size=16),
+    family("identifiable_con", "classification", "post_norm own_value_size", **IDENTIFIABLE, value_size=5),
+    family("identifiable_add", "classification", "post_norm own_value_size heads_added", **IDENTIFIABLE, combine="add"),
     family("layoutlm", "masked_lm", "post_norm", max_2d_position_embeddings=16),
     family("esm", "masked_lm", "pre_norm rotary", position_embedding_type="rotary"),
     family("modernbert", "masked_lm", "pre_norm rotary sliding_window", local_attention=2 * WINDOW),

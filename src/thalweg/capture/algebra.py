@@ -26,6 +26,7 @@ class Wiring:
     attention: str
     cross: bool
     projection: str
+    added: bool  # the projection was given the sum of the heads, not one beside the other
     branch_norm: NormSite | None
     scale: str | None
     multiplier: float
@@ -73,8 +74,7 @@ def discover(model: nn.Module, trace: Pass) -> list[Wiring]:
             later=[s for s in states if time < s.time < times[number + 1]],
             following=[s for s in states if time < s.time < times[number + 2]],
         )
-        merged = as_state(Tap("", "out", None, 0), time, output.flatten(-2))
-        wirings.append(search.wiring(names.get(id(call.module)), call, merged))
+        wirings.append(search.wiring(names.get(id(call.module)), call, output, time))
     return wirings
 
 
@@ -88,8 +88,8 @@ class Search:
     later: Sequence[State]  # until the next attention call
     following: Sequence[State]  # until the one after that
 
-    def wiring(self, name: str | None, call: Call, merged: State) -> Wiring:
-        projected = self._projection(name, merged)
+    def wiring(self, name: str | None, call: Call, heads: Tensor, time: int) -> Wiring:
+        projected, added = self._projection(name, heads, time)
         name = projected.tap.module.rpartition(".")[0] if name is None else name
         branch = _Branch(projected)
         branches = [branch, *self._steps(branch)]
@@ -104,6 +104,7 @@ class Search:
                     attention=name,
                     cross=self._is_cross(name, call),
                     projection=projected.tap.module,
+                    added=added,
                     branch_norm=branch.norm,
                     scale=branch.scale,
                     multiplier=multiplier,
@@ -119,17 +120,19 @@ class Search:
             "or scale) and an earlier hidden state, so where the residual joins is unknown"
         )
 
-    def _projection(self, name: str | None, merged: State) -> State:
-        """The first module that turns the merged heads into something else: its result."""
-        for given, result in self._calls(merged, self.later):
-            module = self.modules[given.tap.module]
-            own = any(True for _ in module.parameters(recurse=False))
-            if (own or not list(module.children())) and result.mark != merged.mark:
-                return result
+    def _projection(self, name: str | None, heads: Tensor, time: int) -> tuple[State, bool]:
+        """The first module that turns the heads, concatenated or added, into something else: its result, and which."""
+        for together, added in ((heads.flatten(-2), False), (heads.sum(-2), True)):
+            merged = as_state(Tap("", "out", None, 0), time, together)
+            for given, result in self._calls(merged, self.later):
+                module = self.modules[given.tap.module]
+                own = any(True for _ in module.parameters(recurse=False))
+                if (own or not list(module.children())) and result.mark != merged.mark:
+                    return result, added
         raise ProofError(
-            f"cannot explain the attention of {name or 'a block'!r}: no module was given its merged "
-            f"heads (shape {merged.shape}), so there is no output projection to read; a gate or a norm "
-            "between attention and projection is not supported"
+            f"cannot explain the attention of {name or 'a block'!r}: no module was given its heads (shape "
+            f"{tuple(heads.shape)}), concatenated or added, so there is no output projection to read; a gate or a "
+            "norm between attention and projection is not supported"
         )
 
     def _steps(self, branch: _Branch) -> Iterator[_Branch]:

@@ -58,7 +58,10 @@ def prove_block(
     given, total = state(wiring.residual), state(wiring.total)
     exact = working(total.dtype)
     heads, size = attention.heads, attention.output.shape[-1]
-    weight, bias = read_affine(model.get_submodule(wiring.projection), heads * size, total.dtype, total.device)
+    width = size if wiring.added else heads * size
+    weight, bias = read_affine(model.get_submodule(wiring.projection), width, total.dtype, total.device)
+    if wiring.added:  # Σ_h mixed_h · W is [mixed_1, …] · [W; …; W]
+        weight = weight.repeat(heads, 1)
     branch = attention.output.flatten(1).to(exact) @ weight.to(exact)
     if bias is not None:
         branch += bias.to(exact)

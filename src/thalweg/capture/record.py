@@ -178,6 +178,11 @@ class Block:
         """What recomputed attention may differ by: twice as much, since some kernels take the softmax in half."""
         return 2 * self.tolerance
 
+    @property
+    def heads_added(self) -> bool:
+        """Whether all heads pass the same projection, which means that they are added and not concatenated."""
+        return len(self.projection) > 1 and bool((self.projection == self.projection[:1]).all())
+
     def rows(self) -> Iterator[tuple[slice, HeadMaps, float]]:
         """Attention weights in blocks of rows with their parity; a row that is off is refused."""
         for rows, weights, parity in self.attention.blocks():

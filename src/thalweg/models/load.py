@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 import thalweg
+import thalweg.identifiable  # known to AutoModel from here on
 from thalweg.capture.attention import Handler
 from thalweg.capture.observe import Pass
 from thalweg.capture.record import Capture

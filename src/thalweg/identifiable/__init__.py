@@ -1,0 +1,18 @@
+"""Encoders whose attention is identifiable by construction: small keys, wide values, heads that may be added."""
+
+from thalweg.identifiable.attention import HeadProjections, MultiheadAttention
+from thalweg.identifiable.encoder import TransformerEncoderLayer
+from thalweg.identifiable.model import (
+    IdentifiableConfig,
+    IdentifiableForSequenceClassification,
+    IdentifiableModel,
+)
+
+__all__ = [
+    "HeadProjections",
+    "IdentifiableConfig",
+    "IdentifiableForSequenceClassification",
+    "IdentifiableModel",
+    "MultiheadAttention",
+    "TransformerEncoderLayer",
+]
