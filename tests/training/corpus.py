@@ -19,7 +19,7 @@ def cued(count: int = 120, seed: int = 0) -> Examples:
     texts, labels = [], []
     for _ in range(count):
         label = chance.choice(sorted(CUES))
-        words = chance.choices(WORDS, k=chance.randint(3, 10))
+        words: list[str] = chance.choices(WORDS, k=chance.randint(3, 10))
         words.insert(chance.randint(0, len(words)), chance.choice(CUES[label]))
         texts.append(" ".join(words))
         labels.append(label)

@@ -36,17 +36,18 @@ def configured(plan: Plan, labels: Sequence[str], source: Subject | None) -> "Id
         )
         config.label2id = numbers
         return config
-    width, heads = plan.width or WIDTH, plan.heads or HEADS
+    width, longest = plan.width or WIDTH, plan.max_length
+    assert longest is not None
     return IdentifiableConfig(
         vocab_size=plan.vocabulary,
         hidden_size=width,
         num_hidden_layers=plan.layers or LAYERS,
-        num_attention_heads=heads,
+        num_attention_heads=plan.heads or HEADS,
         key_size=plan.key_size,
         value_size=plan.value_size,
         combine=plan.combine,
         intermediate_size=4 * width,
-        max_position_embeddings=plan.max_length,
+        max_position_embeddings=longest,
         dropout=plan.dropout,
         id2label=names,
         label2id=numbers,

@@ -53,7 +53,8 @@ def prepared(tokenizer: PreTrainedTokenizerBase, longest: int) -> PreTrainedToke
 
 def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest: int | None) -> list[list[int]]:
     """The ids of every text, cut at so many tokens; a text without a token of its own is an error."""
-    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    unknown: Any = tokenizer.unk_token_id  # still a word
+    special = set(tokenizer.all_special_ids) - {unknown}
     options: dict[str, Any] = {} if longest is None else {"truncation": True, "max_length": longest}
     found: list[list[int]] = []
     with progress("reading texts") as report:

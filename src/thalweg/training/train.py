@@ -61,6 +61,8 @@ def train(
     data = Data.of(examples, validation, test, plan.validation_share, plan.seed)
     source, tokenizer = _source(init_from, tokenizer)
     plan = plan.settled(source is not None, None if source is None else position_limit(source.model))
+    longest = plan.max_length
+    assert longest is not None
     labels = _order(data.labels, source)
     config = configured(plan, labels, source)
     if teacher is not None:
@@ -70,13 +72,13 @@ def train(
         store.drop_unfinished()
         return Training.load(out)
 
-    tokenizer = prepared(tokenizer or learn_tokenizer(data.training.texts, plan.vocabulary), plan.max_length or 0)
+    tokenizer = prepared(tokenizer or learn_tokenizer(data.training.texts, plan.vocabulary), longest)
     if source is None:
         config.vocab_size = len(tokenizer)
     config.pad_token_id = pad = int(tokenizer.pad_token_id)  # pyright: ignore[reportArgumentType]
     model, inherited = built(config, plan.seed, source)
     parts = {"training": data.training, "validation": data.validation, **({"test": test} if test else {})}
-    ids = {name: token_ids(tokenizer, one.texts, plan.max_length) for name, one in parts.items()}
+    ids = {name: token_ids(tokenizer, one.texts, longest) for name, one in parts.items()}
     gold = {name: gold_of(one.labels, labels) for name, one in parts.items()}
     taught = None if teacher is None else teach(teacher, data, labels, store)
 
@@ -98,7 +100,7 @@ def train(
         labels=labels,
         counts={
             **{f"{name} examples": len(rows) for name, rows in ids.items()},
-            "training texts at the length limit": sum(len(row) >= (plan.max_length or 0) for row in ids["training"]),
+            "training texts at the length limit": sum(len(row) >= longest for row in ids["training"]),
             "pieces of the tokenizer": len(tokenizer),
         },
         inherited=inherited,
