@@ -59,24 +59,26 @@ def train(
     """
     plan = plan or Plan()
     data = Data.of(examples, validation, test, plan.validation_share, plan.seed)
-    source, tokenizer = _source(init_from, tokenizer)
-    plan = plan.settled(source is not None, None if source is None else position_limit(source.model))
+    plan = plan.settled(init_from is not None, None if init_from is None else position_limit(init_from.model))
     longest = plan.max_length
     assert longest is not None
-    labels = _order(data.labels, source)
-    config = configured(plan, labels, source)
+    labels = _order(data.labels, init_from)
+    config = configured(plan, labels, init_from)
+    started = None if init_from is None else built(config, plan.seed, init_from)
+    tokenizer = _tokenizer(init_from, tokenizer, longest)
     if teacher is not None:
         check_teacher(teacher, labels)
-    store = Folder(Path(out), _configuration(plan, data, labels, source, teacher, tokenizer))
+    store = Folder(Path(out), _configuration(plan, data, labels, init_from, teacher, tokenizer))
     if store.finished() is not None:
         store.drop_unfinished()
         return Training.load(out)
 
-    tokenizer = prepared(tokenizer or learn_tokenizer(data.training.texts, plan.vocabulary), longest)
-    if source is None:
-        config.vocab_size = len(tokenizer)
-    config.pad_token_id = pad = int(tokenizer.pad_token_id)  # pyright: ignore[reportArgumentType]
-    model, inherited = built(config, plan.seed, source)
+    if tokenizer is None:
+        tokenizer = prepared(learn_tokenizer(data.training.texts, plan.vocabulary), longest)
+    pad: Any = tokenizer.pad_token_id
+    if started is None:
+        config.vocab_size, config.pad_token_id = len(tokenizer), pad
+    model, inherited = started or built(config, plan.seed, None)
     parts = {"training": data.training, "validation": data.validation, **({"test": test} if test else {})}
     ids = {name: token_ids(tokenizer, one.texts, longest) for name, one in parts.items()}
     gold = {name: gold_of(one.labels, labels) for name, one in parts.items()}
@@ -116,19 +118,24 @@ def train(
     return result
 
 
-def _source(
-    source: Subject | None, tokenizer: PreTrainedTokenizerBase | None
-) -> tuple[Subject | None, PreTrainedTokenizerBase | None]:
-    """The model to start from, and the tokenizer: its own, or the one that was given."""
+def _tokenizer(
+    source: Subject | None, given: PreTrainedTokenizerBase | None, longest: int
+) -> PreTrainedTokenizerBase | None:
+    """The tokenizer of the model to start from, or the one that was given, or none: then one is learnt."""
     if source is None:
-        return None, tokenizer
-    if tokenizer is not None:
+        return None if given is None else prepared(given, longest)
+    if given is not None:
         raise InputError(
             "a model to start from has its own tokenizer, which its weights belong to: give one of the two"
         )
     if source.tokenizer is None:
         raise InputError(f"{source.name!r} has no tokenizer, without which nothing can be trained from it")
-    return source, source.tokenizer
+    if len(source.tokenizer) > source.model.config.vocab_size:
+        raise InputError(
+            f"the tokenizer of {source.name!r} has {len(source.tokenizer)} pieces, its model embeddings for "
+            f"{source.model.config.vocab_size} only; is it the model's own?"
+        )
+    return prepared(source.tokenizer, longest)
 
 
 def _order(labels: tuple[str, ...], source: Subject | None) -> tuple[str, ...]:
