@@ -2,6 +2,7 @@
 
 from thalweg.identifiable.attention import HeadProjections, MultiheadAttention
 from thalweg.identifiable.encoder import TransformerEncoderLayer
+from thalweg.identifiable.inherit import Inherited, config_like, inherit
 from thalweg.identifiable.model import (
     IdentifiableConfig,
     IdentifiableForSequenceClassification,
@@ -13,6 +14,9 @@ __all__ = [
     "IdentifiableConfig",
     "IdentifiableForSequenceClassification",
     "IdentifiableModel",
+    "Inherited",
     "MultiheadAttention",
     "TransformerEncoderLayer",
+    "config_like",
+    "inherit",
 ]
