@@ -107,6 +107,21 @@ def test_command_when_given_its_own_columns_files_and_tokenizer_then_uses_them(r
     assert tokenizer.get_vocab() == wordpiece().get_vocab()
 
 
+def test_command_when_a_classifier_is_distilled_then_shows_it_before_and_after(run: Run, tmp_path: Path) -> None:
+    examples = cued(40)
+    moods = {"good": "positive", "bad": "negative"}
+    data = table(tmp_path / "data.csv", Examples(examples.texts, [moods[label] for label in examples.labels]))
+    shipped = Path(tw.__file__).parent / "models" / "default"
+    words = ("--init-from", str(shipped), "--distil", "--layers", "1", "--epochs", "1", "--out", str(tmp_path / "out"))
+    done = run("train", "--data", str(data), *words)
+    assert (done.code, done.err) == (0, "")
+    for said in ("before", "after", "17 tokens", "161 tokens", "weights taken over"):
+        assert said in done.out
+    refused = run("train", "--data", str(table(tmp_path / "other.csv", examples)), *words)
+    assert refused.code == 2
+    assert "must have the same names" in refused.err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

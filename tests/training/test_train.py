@@ -15,11 +15,12 @@ import torch
 from safetensors.torch import load_file
 
 import thalweg as tw
-from tests.tiny import snapshot, wordpiece
+from tests.tiny import snapshot, tiny_subject, wordpiece
 from tests.training.corpus import TINY, cued, tiny_bert
 from thalweg.training import loop
 from thalweg.training.batches import predict
 from thalweg.training.data import Examples
+from thalweg.training.measure import Asked, gold_of
 from thalweg.training.plan import Plan
 from thalweg.training.result import Training
 from thalweg.training.storage import Folder
@@ -248,6 +249,74 @@ def test_teacher_when_it_cannot_teach_then_is_refused_at_once(tmp_path: Path) ->
     ):
         with pytest.raises(tw.InputError, match=said):
             train(EXAMPLES, tmp_path / "out", TINY, teacher=teacher)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> tw.Subject:
+    """A classifier of somebody else that knows the cues, its labels the other way round."""
+    tokenizer = learn_tokenizer(EXAMPLES.texts, 200)
+    model, names = tiny_bert(labels=("good", "bad"), vocabulary=len(tokenizer)), ("good", "bad")
+    ids, gold = token_ids(tokenizer, EXAMPLES.texts, 32), gold_of(EXAMPLES.labels, names)
+
+    def validate() -> loop.Score:
+        return Asked(predict(model, ids, 0), gold).score()
+
+    store = Folder(tmp_path_factory.mktemp("bert"), {})
+    loop.fit(model, ids, 0, learning_loss(gold, None), validate, replace(PLAN, epochs=8), store)
+    return tw.load(model, tokenizer)
+
+
+def test_classifier_when_made_more_identifiable_then_shows_both_and_is_no_worse(
+    bert: tw.Subject, tmp_path: Path
+) -> None:
+    before = snapshot(bert.model)
+    plan = Plan(combine="add", epochs=2, max_length=32)
+    result = train(EXAMPLES, tmp_path, plan, test=TEST, init_from=bert, teacher=bert)
+    assert snapshot(bert.model) == before
+    assert result.teacher is not None
+    assert result.labels == ("good", "bad")
+    assert result.inherited is not None
+    assert result.inherited["approximate"] == result.inherited["left"] == ()
+    assert result.history[0].number == 0
+    assert result.history[0].training_loss is None
+    assert result.history[0].validation_accuracy == result.teacher.validation.rate
+    assert result.figures.validation.rate >= result.teacher.validation.rate
+    assert result.figures.certified_length > result.teacher.certified_length
+    assert result.figures.identifiable >= result.teacher.identifiable
+    assert tw.explain(tw.load(tmp_path), "a lovely story").prediction == "good"
+    assert Training.load(tmp_path) == result
+
+
+def test_weights_when_taken_from_an_encoder_then_help(bert: tw.Subject, tmp_path: Path) -> None:
+    few = EXAMPLES.at(range(20))
+    plan = replace(PLAN, heads=None, width=None, key_size=2, epochs=1, rate=1e-4)
+    inherited = train(few, tmp_path / "a", plan, validation=TEST, init_from=tw.load(bert.model, bert.tokenizer))
+    anew = train(few, tmp_path / "b", replace(plan, width=16, heads=2), validation=TEST)
+    assert inherited.inherited is not None
+    assert inherited.inherited["approximate"] == ("layers.0.self_attn",)
+    assert inherited.figures.validation.rate > anew.figures.validation.rate
+    assert anew.inherited is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"plan": Plan(width=32)}, "width was given, but it is that of the model to start from"),
+        ({"plan": Plan(heads=4)}, "heads was given"),
+        ({"plan": Plan(layers=2)}, "layers was given 2"),
+        ({"plan": Plan(max_length=33)}, "max_length was given 33, but the model to start from has positions for 32"),
+        ({"tokenizer": wordpiece()}, "has its own tokenizer"),
+        ({"init_from": tw.load(tiny_bert().eval())}, "has no tokenizer"),
+        ({"init_from": tw.load(tiny_bert(vocabulary=50).eval(), wordpiece())}, "embeddings for 50 only"),
+        ({"init_from": tiny_subject("gpt2")}, "cannot be inherited from"),
+    ],
+)
+def test_source_when_it_does_not_fit_then_nothing_is_written(
+    bert: tw.Subject, tmp_path: Path, changed: dict, said: str
+) -> None:
+    with pytest.raises(tw.InputError, match=said):
+        train(**{"examples": EXAMPLES, "out": tmp_path / "out", "init_from": bert, **changed})
     assert not (tmp_path / "out").exists()
 
 

@@ -44,10 +44,10 @@ class Score:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One pass over the training examples: its mean loss, and how the model did afterwards."""
+    """One pass over the training examples: its mean loss, and how the model did afterwards. 0 is before the first."""
 
     number: int
-    training_loss: float
+    training_loss: float | None
     validation_loss: float
     validation_accuracy: float
 
@@ -68,6 +68,10 @@ class Learner:
         self.history: list[Epoch] = []
 
     @property
+    def epochs(self) -> int:
+        return self.history[-1].number if self.history else 0
+
+    @property
     def best_epoch(self) -> Epoch:
         best = self.history[0]
         for one in self.history[1:]:
@@ -75,8 +79,7 @@ class Learner:
         return best
 
     def done(self, plan: Plan) -> bool:
-        epochs = len(self.history)
-        return epochs > 0 and (epochs >= plan.epochs or epochs - self.best_epoch.number >= plan.patience)
+        return self.epochs > 0 and (self.epochs >= plan.epochs or self.epochs - self.best_epoch.number >= plan.patience)
 
     def learn(self, loss: Float[Tensor, ""], texts: int, rate: float) -> None:
         """One step against a mean loss of so many texts."""
@@ -95,10 +98,11 @@ class Learner:
         self.place += 1
         self.loss += float(loss.detach()) * texts
 
-    def judge(self, score: Score, texts: int) -> None:
-        """End the epoch, and keep the weights if they are the best so far."""
-        number = len(self.history) + 1
-        self.history.append(Epoch(number, self.loss / texts, score.loss, score.accuracy))
+    def judge(self, score: Score, texts: int | None) -> None:
+        """End an epoch of so many texts, or judge the start, and keep the weights if they are the best so far."""
+        number = 0 if texts is None else self.epochs + 1
+        loss = None if texts is None else self.loss / texts
+        self.history.append(Epoch(number, loss, score.loss, score.accuracy))
         self.place, self.loss = 0, 0.0
         if self.best_epoch.number == number:
             self.best = {name: weight.detach().clone() for name, weight in self.weights.items()}
@@ -136,8 +140,12 @@ def fit(
     validate: Callable[[], Score],
     plan: Plan,
     store: Folder,
+    start_counts: bool = False,
 ) -> tuple[Learner, float]:
-    """Learn until nothing gets better; the model ends with its best weights. Also returns the seconds of all runs."""
+    """Learn until nothing gets better; the model ends with its best weights. Also returns the seconds of all runs.
+
+    Where the start counts, the weights that the model comes with are kept if no epoch brings better ones.
+    """
     assert plan.rate is not None
     learner, before, start = Learner(model, plan.rate), 0.0, time.monotonic()
     if kept := store.read("checkpoint"):
@@ -150,9 +158,11 @@ def fit(
         return time.monotonic()
 
     with same_randomness(), progress("training") as report:
+        if start_counts and not kept:
+            learner.judge(validate(), None)
         last = start if kept else keep()
         while not learner.done(plan):
-            epoch = len(learner.history)
+            epoch = learner.epochs
             model.train()
             order = batches(ids, plan.batch_tokens, random.Random(f"{plan.seed} {epoch}"))
             for place in range(learner.place, len(order)):

@@ -17,7 +17,7 @@ Inherited = dict[str, tuple[str, ...]]
 
 def configured(plan: Plan, labels: Sequence[str], source: Subject | None) -> "IdentifiableConfig":
     """The sizes of the model; those that do not fit together are an error here, before anything long begins."""
-    from thalweg.identifiable import IdentifiableConfig
+    from thalweg.identifiable import IdentifiableConfig, config_like
 
     names = dict(enumerate(labels))
     numbers = {name: number for number, name in names.items()}
@@ -58,7 +58,7 @@ def built(
     config: "IdentifiableConfig", seed: int, source: Subject | None
 ) -> tuple["IdentifiableForSequenceClassification", Inherited | None]:
     """The model with its first weights, which depend on the seed alone, and what of them comes from another model."""
-    from thalweg.identifiable import IdentifiableForSequenceClassification
+    from thalweg.identifiable import IdentifiableForSequenceClassification, inherit
 
     with same_randomness():
         seed_step(seed, -1)

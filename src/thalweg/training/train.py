@@ -90,7 +90,8 @@ def train(
     def validate() -> Score:
         return asked("validation").score()
 
-    learner, seconds = fit(model, ids["training"], pad, learning_loss(gold["training"], taught), validate, plan, store)
+    loss, knows = learning_loss(gold["training"], taught), inherited is not None
+    learner, seconds = fit(model, ids["training"], pad, loss, validate, plan, store, start_counts=knows)
     subject = Subject(model, tokenizer, "classification", str(out))
     result = Training(
         folder=str(out),

@@ -41,9 +41,9 @@ def _epochs(training: Training) -> Table:
     names = ("epoch", "training loss", "validation loss", "accuracy", "")
     table = Table(*names, box=None, header_style="dim")
     for one in training.history:
-        figures = (one.training_loss, one.validation_loss)
+        learnt = "–" if one.training_loss is None else f"{one.training_loss:.4f}"
         best = "best" if one.number == training.best_epoch else ""
-        table.add_row(str(one.number), *(f"{x:.4f}" for x in figures), f"{one.validation_accuracy:.1%}", best)
+        table.add_row(str(one.number), learnt, f"{one.validation_loss:.4f}", f"{one.validation_accuracy:.1%}", best)
     return table
 
 
