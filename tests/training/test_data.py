@@ -58,6 +58,7 @@ def test_labels_when_whole_numbers_then_are_in_their_order() -> None:
         ([], [], "0 texts"),
         (["a", " "], ["x", "y"], "1 texts are empty, the first at place 1"),
         (["a", "b"], ["x", ""], "1 labels are empty"),
+        (["a", "\ud800"], ["x", "y"], "1 texts are not valid Unicode, the first at place 1"),
         ("ab", ["x", "y"], "expected a list"),
         (["a", "b"], [0, 1], "expected a list of texts"),
     ],

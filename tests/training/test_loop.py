@@ -145,5 +145,7 @@ def test_rate_when_the_run_goes_on_then_rises_and_falls() -> None:
 
 
 def test_loss_when_not_a_number_then_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(tw.InputError, match=r"loss is (nan|inf) at step .*lower rate than 1e\+30"):
+    with pytest.raises(tw.InputError, match=r"loss is (nan|inf) after .*lower rate than 1e\+30"):
         run(tmp_path, replace(PLAN, rate=1e30))
+    with pytest.raises(tw.InputError, match="loss is nan after"):
+        run(tmp_path / "judged", scores=[Score(float("nan"), 0.5)])

@@ -27,6 +27,9 @@ class Examples:
             if isinstance(given, str) or not all(isinstance(one, str) for one in given):
                 raise InputError(f"{name} were given as {type(given).__name__}; expected a list of texts")
             object.__setattr__(self, name, tuple(given))
+            odd = [place for place, one in enumerate(given) if not _is_unicode(one)]
+            if odd:
+                raise InputError(f"{len(odd)} {name} are not valid Unicode, the first at place {odd[0]}")
             empty = [place for place, one in enumerate(given) if not one.strip()]
             if empty:
                 raise InputError(f"{len(empty)} {name} are empty, the first at place {empty[0]}: leave them out")
@@ -109,3 +112,11 @@ def listed(labels: Sequence[str]) -> str:
 
 def _is_whole(label: str) -> bool:
     return label.lstrip("-").isdecimal() and label.isascii()
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

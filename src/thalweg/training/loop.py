@@ -1,7 +1,8 @@
 """Learning by minibatches, epoch after epoch, from wherever a run was stopped.
 
 Everything random depends on the seed and the step alone: which texts run together, and what dropout leaves out. A run
-that was killed and went on from its last checkpoint ends with the same weights, to the bit, as one that was not.
+that was killed and went on from its last checkpoint, on the same machine with as many threads, ends with the same
+weights, to the bit, as one that was not.
 """
 
 import random
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any
 
 import torch
@@ -83,11 +85,7 @@ class Learner:
 
     def learn(self, loss: Float[Tensor, ""], texts: int, rate: float) -> None:
         """One step against a mean loss of so many texts."""
-        if not loss.isfinite():
-            raise InputError(
-                f"the loss is {loss.item()} at step {self.step + 1}: the training came apart. Choose a lower rate than "
-                f"{self.optimizer.defaults['lr']:g}, and check the weights that it starts from, if any"
-            )
+        self._check(loss.item())
         self.optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.weights.values(), STEEPEST)
@@ -100,12 +98,20 @@ class Learner:
 
     def judge(self, score: Score, texts: int | None) -> None:
         """End an epoch of so many texts, or judge the start, and keep the weights if they are the best so far."""
+        self._check(score.loss)
         number = 0 if texts is None else self.epochs + 1
         loss = None if texts is None else self.loss / texts
         self.history.append(Epoch(number, loss, score.loss, score.accuracy))
         self.place, self.loss = 0, 0.0
         if self.best_epoch.number == number:
             self.best = {name: weight.detach().clone() for name, weight in self.weights.items()}
+
+    def _check(self, loss: float) -> None:
+        if not isfinite(loss):
+            raise InputError(
+                f"the loss is {loss} after {self.step} steps: the training came apart. Choose a lower rate than "
+                f"{self.optimizer.defaults['lr']:g}, and check the weights that it starts from, if any"
+            )
 
     @torch.no_grad()
     def take_best(self) -> None:

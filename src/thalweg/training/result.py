@@ -16,10 +16,10 @@ from thalweg.training.storage import RESULT, read_result
 class Figures:
     """A classifier in numbers.
 
-    `certified_length` is the smallest number of visible tokens up to which a head's weights can be determined
-    outright, over all heads and the texts that were certified (the longest ones of the validation examples);
-    `identifiable` the share of heads whose weights are determined for those texts, averaged over them. `longest` is
-    how many tokens the longest of them has.
+    `certified_length` is the number of visible tokens up to which weights can be determined outright, of the head
+    where it is smallest and of all texts that were certified (the longest ones of the validation examples; it follows
+    from what their values span, and longer texts cannot be determined). `identifiable` is the share of heads whose
+    weights are in fact determined for those texts, averaged over them, `longest` the tokens of the longest of them.
     """
 
     validation: Rate

@@ -19,6 +19,7 @@ def _(training: Training) -> RenderableType:
     table = Table(*names, box=None, header_style="dim", show_header=before is not None)
     for (name, figure), (_, other) in zip(_rows(after), _rows(before or after), strict=True):
         table.add_row(name, *([other] if before else []), figure)
+    table.add_row("time to train", *([""] if before else []), _time(training.seconds))
     return Group(heading, table, Text(), _epochs(training), _notes(training))
 
 
@@ -50,7 +51,7 @@ def _epochs(training: Training) -> Table:
 def _notes(training: Training) -> Text:
     counts, figures = training.counts, training.figures
     text = Text(
-        f"\n{_time(training.seconds)}; {counts['training examples']:,} examples to learn from, "
+        f"\n{counts['training examples']:,} examples to learn from, "
         f"{counts['validation examples']:,} to choose the epoch by"
         + (f", {counts['test examples']:,} for nothing but the test" if "test examples" in counts else "")
         + f"; {LEVEL:.0%} intervals; heads certified on the {figures.certified_texts} longest validation texts",
