@@ -82,7 +82,7 @@ def test_run_when_finished_and_asked_for_again_then_is_only_read(
     ("changed", "said"),
     [
         ({"plan": replace(PLAN, rate=0.5)}, r"another choice of rate \(0.01 there, 0.5 here\)"),
-        ({"plan": replace(PLAN, heads=4)}, r"heads \(2 there, 4 here\)"),
+        ({"plan": replace(PLAN, heads=4, seed=9)}, r"heads \(2 there, 4 here\), seed \(0 there, 9 here\)"),
         ({"examples": cued(241)}, "training examples"),
         ({"test": None}, "test examples"),
         ({"tokenizer": wordpiece()}, "tokenizer"),

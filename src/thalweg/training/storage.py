@@ -76,13 +76,16 @@ class Folder:
         return None if found is None else found[1]
 
     def _compare(self, other: Mapping[str, Any]) -> None:
-        for name in {**other, **self.configuration}:
-            there, here = other.get(name), self.configuration.get(name)
-            if there != here:
-                raise InputError(
-                    f"{str(self.path)!r} holds a run with another choice of {name} ({there!r} there, {here!r} here); "
-                    "give the same again to go on with it, or choose another folder"
-                )
+        names = dict.fromkeys([*other, *self.configuration])
+        pairs = {name: (other.get(name), self.configuration.get(name)) for name in names}
+        different = [
+            f"{name} ({there!r} there, {here!r} here)" for name, (there, here) in pairs.items() if there != here
+        ]
+        if different:
+            raise InputError(
+                f"{str(self.path)!r} holds a run with another choice of {', '.join(different)}; give the same again to "
+                "go on with it, or choose another folder"
+            )
 
     def _file(self, stage: Stage) -> Path:
         return self.path / f"{stage}.safetensors"
