@@ -10,14 +10,15 @@ from torch import Tensor
 from thalweg.axes import HeadMaps
 from thalweg.capture.record import Block, Capture
 from thalweg.identifiability.keys import free_ambiguity, query_ambiguity
+from thalweg.identifiability.layer import certify_layer
 from thalweg.identifiability.value_space import ValueSpace, value_space
 from thalweg.numerics import worst
 from thalweg.progress import progress
 from thalweg.results.receipt import Check, Receipt, block_checks
-from thalweg.results.trust import Certificate, Head, Received, Verdict
+from thalweg.results.trust import Certificate, Head, Layer, Received, Verdict
 
 ASSUMED = (
-    "values are those of this pass, their bias included",
+    "a head's own output is known, and its values are those of this pass, their bias included",
     "'given the keys' is a statement about small changes of the query, the keys being as they are",
 )
 
@@ -25,6 +26,7 @@ ASSUMED = (
 def certify(capture: Capture, layers: Sequence[int] | None = None) -> Certificate:
     """A certificate for every head of a capture, or of some of its layers."""
     heads: list[Head] = []
+    whole: list[Layer] = []
     parity, errors, allowed = [], [], []
     with progress("certificate") as report:
         chosen = range(len(capture.blocks)) if layers is None else layers
@@ -33,6 +35,7 @@ def certify(capture: Capture, layers: Sequence[int] | None = None) -> Certificat
             space = value_space(block)
             sums = _measure(block, space, _classes(capture, block))
             heads += [_head(number, head, block, space, sums) for head in range(block.attention.heads)]
+            whole.append(certify_layer(number, block, space))
             parity.append(worst(sums.parity))
             errors.append(worst(sums.effective_error))
             allowed.append(2 * space.cut)
@@ -44,7 +47,8 @@ def certify(capture: Capture, layers: Sequence[int] | None = None) -> Certificat
     names = tuple(block.name for block in capture.blocks)
     kept = any(block.attention.kept is not None for block in capture.blocks)
     said = ASSUMED + (("a key to which no head gives any weight counts as hidden",) if kept else ())
-    return Certificate(tuple(heads), names, capture.tokens, Receipt(checks, {}, said), dict(capture.provenance))
+    receipt = Receipt(checks, {}, said)
+    return Certificate(tuple(heads), tuple(whole), names, capture.tokens, receipt, dict(capture.provenance))
 
 
 @dataclass(eq=False)

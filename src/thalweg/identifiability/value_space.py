@@ -162,7 +162,7 @@ def value_space(block: Block) -> ValueSpace:
     if bool((smallest * left_out > cut).all()):
         whole_with_ones = whole + 1
     else:
-        whole_with_ones = 1 + (_values(matrix - matrix.mean(1, keepdim=True), dtype) > cut).sum(-1)
+        whole_with_ones = 1 + (singular_values(matrix - matrix.mean(1, keepdim=True), dtype) > cut).sum(-1)
     everything = bool(supports.all())
     if everything:
         rank = whole[:, None].expand(-1, len(supports))
@@ -243,9 +243,11 @@ def _factors(matrix: Matrices, dtype: torch.dtype) -> tuple[Bases, Sizes]:
     return left, values
 
 
-def _values(matrix: Matrices, dtype: torch.dtype) -> Sizes:
+def singular_values(
+    matrix: Float[Tensor, "*heads key column"], dtype: torch.dtype
+) -> Float[Tensor, "*heads direction"]:
     """Singular values alone, in the same way."""
-    if dtype == torch.float64 or matrix.shape[1] < matrix.shape[2]:
+    if dtype == torch.float64 or matrix.shape[-2] < matrix.shape[-1]:
         return torch.linalg.svdvals(matrix)
     return torch.linalg.eigvalsh(matrix.mT @ matrix).clamp_min(0).sqrt().flip(-1)
 

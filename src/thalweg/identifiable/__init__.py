@@ -1,7 +1,7 @@
 """Encoders whose attention is identifiable by construction: small keys, wide values, heads that may be added."""
 
 from thalweg.identifiable.attention import HeadProjections, MultiheadAttention
-from thalweg.identifiable.encoder import TransformerEncoderLayer
+from thalweg.identifiable.encoder import TransformerEncoder, TransformerEncoderLayer
 from thalweg.identifiable.inherit import Inherited, config_like, inherit
 from thalweg.identifiable.model import (
     IdentifiableConfig,
@@ -16,6 +16,7 @@ __all__ = [
     "IdentifiableModel",
     "Inherited",
     "MultiheadAttention",
+    "TransformerEncoder",
     "TransformerEncoderLayer",
     "config_like",
     "inherit",

@@ -1,5 +1,6 @@
-"""An encoder layer around that attention; `torch.nn.TransformerEncoder` makes stacks of it."""
+"""Encoder layers and stacks around that attention, with the conventions of `torch.nn.TransformerEncoder`."""
 
+from copy import deepcopy
 from typing import Literal
 
 from torch import Tensor, nn
@@ -35,8 +36,7 @@ class TransformerEncoderLayer(PostNorm):
 
     >>> import torch
     >>> layer = TransformerEncoderLayer(32, 4, dim_feedforward=64, key_size=2, combine="add", batch_first=True)
-    >>> stack = torch.nn.TransformerEncoder(layer, num_layers=2, enable_nested_tensor=False)
-    >>> tuple(stack(torch.randn(1, 10, 32)).shape)
+    >>> tuple(layer(torch.randn(1, 10, 32)).shape)
     (1, 10, 32)
     """
 
@@ -82,3 +82,24 @@ class TransformerEncoderLayer(PostNorm):
             is_causal=is_causal,
         )
         return self.after(src, attended)
+
+
+class TransformerEncoder(nn.Module):
+    """Copies of a layer, one upon another, as `torch.nn.TransformerEncoder`: all begin with the same numbers."""
+
+    def __init__(self, encoder_layer: TransformerEncoderLayer, num_layers: int) -> None:
+        super().__init__()
+        if num_layers < 1:
+            raise InputError(f"num_layers was given {num_layers}; expected a whole number from 1")
+        self.layers = nn.ModuleList(deepcopy(encoder_layer) for _ in range(num_layers))
+
+    def forward(
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        for layer in self.layers:
+            src = layer(src, mask, src_key_padding_mask, is_causal)
+        return src

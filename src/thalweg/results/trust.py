@@ -96,11 +96,44 @@ class Head:
         return f"{first}, {left} of them even as a softmax of its own keys; {size}"
 
 
+@dataclass(frozen=True)
+class Layer:
+    """What the heads of one layer leave open, at the position that sees most keys.
+
+    `ambiguity_apart` adds up what each head leaves open when its own output is known; `ambiguity_together` is the
+    dimension in which all of them can change at once when only the layer's output is.
+    """
+
+    layer: int
+    heads: int
+    heads_added: bool
+    ambiguity_apart: int
+    ambiguity_together: int
+
+    @property
+    def separable(self) -> bool:
+        """Whether the layer's output says no less about its heads than their own outputs do."""
+        return self.ambiguity_together == self.ambiguity_apart
+
+    def sentence(self) -> str:
+        """The limit in plain language."""
+        if self.separable:
+            return f"layer {self.layer}: its output tells the outputs of its heads apart"
+        lost = self.ambiguity_together - self.ambiguity_apart
+        why = "its heads are added" if self.heads_added else "its projection is narrower than its heads"
+        return (
+            f"layer {self.layer}: {why}: its output leaves {lost} dimensions of what the heads wrote unknown. With it "
+            f"alone, a position's rows of all {self.heads} heads have {self.ambiguity_together} free dimensions "
+            f"together; with the heads' own outputs {self.ambiguity_apart}"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """Which heads can be read for this input, and which mislead."""
 
     heads: tuple[Head, ...]
+    layers: tuple[Layer, ...]
     blocks: tuple[str, ...]
     tokens: Tokens
     receipt: Receipt
@@ -138,6 +171,10 @@ class Certificate:
             f"Weights can be determined outright for {span} visible tokens at most."
         )
 
+    def longest(self) -> int:
+        """A bound on the number of visible tokens at which all heads can be read."""
+        return min(one.longest for one in self.heads)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain lists and numbers, ready for JSON."""
         return {
@@ -147,6 +184,7 @@ class Certificate:
             "most_misleading": [{"layer": one.layer, "head": one.head} for one in self.most_misleading()],
             "blocks": list(self.blocks),
             "heads": [one.to_dict() for one in self.heads],
+            "layers": [{**asdict(one), "separable": one.separable} for one in self.layers],
             "receipt": self.receipt.to_dict(),
             "provenance": dict(self.provenance),
         }

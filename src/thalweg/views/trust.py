@@ -38,6 +38,10 @@ def _(certificate: Certificate) -> RenderableType:
     if misleading:
         parts.append(Text("\nmost misleading heads", "bold"))
         parts += [_described(one) for one in misleading]
+    mixed = [one for one in certificate.layers if not one.separable]
+    if mixed:
+        parts.append(Text("\nheads that the layer's output does not tell apart", "bold"))
+        parts += [Text(one.sentence()) for one in mixed]
     return Group(*parts, receipt_text(certificate.receipt))
 
 
