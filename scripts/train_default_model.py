@@ -24,8 +24,11 @@ from torch.nn.functional import cross_entropy, mse_loss
 from transformers import AutoTokenizer, BertConfig, BertModel, BertTokenizer
 from transformers import BertForSequenceClassification as Classifier
 
+from thalweg.training.batches import batches, logits_of, predict
+
 SEED = 0
 LABELS = {"negative": 0, "positive": 1}
+PAD = 0  # the id of [PAD], in the teacher's vocabulary and in the student's
 VOCABULARY, WIDTH, LAYERS, HEAD_SIZE, POSITIONS = 9_000, 160, 4, 16, 512
 SENTENCES, OPENINGS, HELD_OUT_REVIEWS = 3_000, 200, 1_000
 Loss = Callable[[Tensor, list[int]], Tensor]  # of a batch's logits and row numbers
@@ -102,39 +105,9 @@ def encode(tokenizer: BertTokenizer, texts: list[str], cut: int = POSITIONS) -> 
     return tokenizer(texts, truncation=True, max_length=cut)["input_ids"]
 
 
-def batches(ids: list[list[int]], tokens: int, rng: random.Random) -> list[list[int]]:
-    """Row numbers of batches of similar length, each of at most `tokens` padded tokens."""
-    order = rng.sample(range(len(ids)), len(ids))
-    found: list[list[int]] = []
-    for start in range(0, len(order), 8192):
-        found.append([])
-        for row in sorted(order[start : start + 8192], key=lambda row: len(ids[row])):
-            if found[-1] and (len(found[-1]) + 1) * len(ids[row]) > tokens:
-                found.append([])
-            found[-1].append(row)
-    return rng.sample(found, len(found))
-
-
-def forward(model: Classifier, ids: list[list[int]]) -> Tensor:
-    """Logits of one batch, padded to its longest row."""
-    width = max(map(len, ids))
-    padded = torch.tensor([row + [0] * (width - len(row)) for row in ids])
-    return model(input_ids=padded, attention_mask=(padded != 0).long()).logits
-
-
-@torch.no_grad()
-def predict(model: Classifier, ids: list[list[int]]) -> Tensor:
-    """Logits of all rows, in evaluation mode."""
-    model.eval()
-    logits = torch.zeros(len(ids), len(LABELS))
-    for batch in batches(ids, 4096, random.Random(SEED)):
-        logits[batch] = forward(model, [ids[row] for row in batch])
-    return logits
-
-
 def accuracy(model: Classifier, tokenizer: BertTokenizer, split: Split) -> str:
     """Share of texts whose most likely label is the gold one, with their number."""
-    found = predict(model, encode(tokenizer, split.texts)).argmax(-1)
+    found = predict(model, encode(tokenizer, split.texts), PAD).argmax(-1)
     right = (found == torch.tensor(split.labels)).double().mean().item()
     return f"{100 * right:.1f} % (n = {len(split.texts):,})"
 
@@ -159,7 +132,7 @@ def fit(
     for number, epoch in enumerate(plan, 1):
         model.train()
         for batch in epoch:
-            loss(forward(model, [ids[row] for row in batch]), batch).backward()
+            loss(logits_of(model, [ids[row] for row in batch], PAD), batch).backward()
             torch.nn.utils.clip_grad_norm_(weights, 1.0)
             optimizer.step()
             schedule.step()
@@ -175,7 +148,7 @@ def teach(folder: Path, train: Split, dev: Split, texts: list[str]) -> tuple[Ten
     model.bert.embeddings.requires_grad_(False)
     gold = torch.tensor(train.labels)
     fit(model, tokenizer, train, dev, lambda out, rows: cross_entropy(out, gold[rows]), TEACHER)
-    return predict(model, encode(tokenizer, texts)), accuracy(model, tokenizer, dev)
+    return predict(model, encode(tokenizer, texts), PAD), accuracy(model, tokenizer, dev)
 
 
 def new_student(tokenizer: BertTokenizer, folder: Path) -> Classifier:

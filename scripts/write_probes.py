@@ -15,8 +15,8 @@ import thalweg as tw
 from tests.real.models import minilm, second_seed, smollm
 from thalweg.probing.plan import Match
 from thalweg.probing.probe import probe
-from thalweg.probing.rates import Rate
 from thalweg.probing.result import Probes
+from thalweg.rates import Rate
 
 DOCS = Path(__file__).parents[1] / "docs"
 CURVES = ("identity cosine", "identity l2", "linear cosine", "linear l2", "linear l2, norm", "linear cosine, angle")

@@ -11,7 +11,7 @@ import thalweg as tw
 from tests.probing.corpus import sentences
 from tests.tiny import SENTENCE, save_folder
 from thalweg.cli.probe import probe
-from thalweg.cli.shared import read_texts
+from thalweg.tables import read_texts
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command()(probe)
@@ -55,7 +55,7 @@ def test_texts_when_in_a_column_then_are_read(tmp_path: Path) -> None:
     table.write_text("label\ttext\n" + "\n".join(f'1\t"{text}' for text in TEXTS))
     assert read_texts(table, "text", 2) == [f'"{text}' for text in TEXTS[:2]]
     for file in (rows, table):
-        with pytest.raises(tw.InputError, match="--text-column from"):
+        with pytest.raises(tw.InputError, match="no column 'nothing'"):
             read_texts(file, "nothing", None)
 
 

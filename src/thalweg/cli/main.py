@@ -30,10 +30,11 @@ from thalweg.cli.shared import (
     load_subject,
     names,
     number_or_text,
-    read_texts,
     written,
 )
+from thalweg.cli.train import train
 from thalweg.errors import InputError, ModelError, ThalwegError
+from thalweg.tables import read_texts
 
 app = typer.Typer(
     help="Where each token's information comes from inside a Transformer, and when to believe it.",
@@ -189,6 +190,7 @@ def trust(
 
 
 app.command()(probe)
+app.command()(train)
 
 
 @app.command()

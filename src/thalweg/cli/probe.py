@@ -19,9 +19,9 @@ from thalweg.cli.shared import (
     load_subject,
     names,
     number_or_text,
-    read_texts,
 )
 from thalweg.errors import InputError
+from thalweg.tables import read_texts
 
 Commas = "separated by commas"
 

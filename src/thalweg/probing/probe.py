@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
+from thalweg.digests import digest, fingerprint
 from thalweg.errors import InputError
 from thalweg.models.load import Subject
 from thalweg.probing.learning import learn_linear, learn_mlp
@@ -15,7 +16,7 @@ from thalweg.probing.plan import Candidates, Key, Kind, Plan, Split
 from thalweg.probing.result import Probes, Trained, result_of
 from thalweg.probing.search import Metric, Part
 from thalweg.probing.states import encoded_texts, proved
-from thalweg.probing.storage import Folder, digest, fingerprint
+from thalweg.probing.storage import Folder
 from thalweg.probing.testing import measure
 from thalweg.progress import progress
 from thalweg.results.receipt import Receipt, block_checks

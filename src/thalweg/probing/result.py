@@ -10,16 +10,17 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from thalweg.digests import fingerprint
 from thalweg.errors import InputError
 from thalweg.models.load import Subject
 from thalweg.probing.linear import LinearMap
 from thalweg.probing.mlp import MlpMap
 from thalweg.probing.plan import Candidates, Key, Kind, Match
-from thalweg.probing.rates import Rate
 from thalweg.probing.recover import search
 from thalweg.probing.search import Metric, Part
 from thalweg.probing.states import read_states
-from thalweg.probing.storage import Folder, fingerprint, read_stage
+from thalweg.probing.storage import Folder, read_stage
+from thalweg.rates import Rate
 from thalweg.results.receipt import Receipt
 from thalweg.tokens import Tokens
 

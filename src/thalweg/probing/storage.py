@@ -1,12 +1,10 @@
 """A folder that a run of probes is kept in: what it can go on from after a kill, and its result."""
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from thalweg.errors import InputError
 from thalweg.files import read_tensors, write_tensors
@@ -69,16 +67,3 @@ def read_stage(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             f"{str(file)!r} has the schema {header.get('schema')!r} of probes; this version reads {SCHEMA}"
         )
     return tensors, header
-
-
-def fingerprint(model: nn.Module) -> str:
-    """The same for the same weights, wherever they were loaded from."""
-    digest = hashlib.sha256()
-    for name, parameter in model.named_parameters():
-        digest.update(name.encode())
-        digest.update(parameter.detach().flatten().cpu().contiguous().view(torch.uint8).numpy().data)
-    return digest.hexdigest()[:16]
-
-
-def digest(texts: Sequence[str]) -> str:
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]

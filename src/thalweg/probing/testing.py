@@ -7,10 +7,10 @@ from torch import Tensor
 
 from thalweg.models.load import Subject
 from thalweg.probing.plan import BATCH, Candidates, Key, Match, Split, batches
-from thalweg.probing.rates import Rate, Tally
 from thalweg.probing.recover import Map, search
 from thalweg.probing.states import States, read_states, vocabulary_size
 from thalweg.progress import progress
+from thalweg.rates import Rate, Tally
 
 
 def measure(

@@ -4,8 +4,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from thalweg.probing.rates import LEVEL
 from thalweg.probing.result import Probes, Recovery
+from thalweg.rates import LEVEL
 from thalweg.views.terminal import printable, receipt_text, render
 
 BAR = 20

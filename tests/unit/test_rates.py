@@ -2,7 +2,7 @@
 
 import torch
 
-from thalweg.probing.rates import Tally
+from thalweg.rates import Tally
 
 
 def tallied(sentences: list[list[float]]) -> Tally:

@@ -1,0 +1,67 @@
+"""The classifier that is trained: its sizes, checked first, and its weights, new or taken from another model."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from thalweg.errors import InputError
+from thalweg.models.load import Subject
+from thalweg.training.loop import same_randomness, seed_step
+from thalweg.training.plan import HEADS, LAYERS, WIDTH, Plan
+
+if TYPE_CHECKING:
+    from thalweg.identifiable import IdentifiableConfig, IdentifiableForSequenceClassification
+
+Inherited = dict[str, tuple[str, ...]]
+
+
+def configured(plan: Plan, labels: Sequence[str], source: Subject | None) -> "IdentifiableConfig":
+    """The sizes of the model; those that do not fit together are an error here, before anything long begins."""
+    from thalweg.identifiable import IdentifiableConfig, config_like
+
+    names = dict(enumerate(labels))
+    numbers = {name: number for number, name in names.items()}
+    if source is not None:
+        fixed = [name for name in ("heads", "width") if getattr(plan, name) is not None]
+        if fixed:
+            raise InputError(f"{fixed[0]} was given, but it is that of the model to start from: leave it out")
+        config = config_like(
+            source.model,
+            combine=plan.combine,
+            key_size=plan.key_size,
+            value_size=plan.value_size,
+            layers=plan.layers,
+            dropout=plan.dropout,
+            id2label=names,
+        )
+        config.label2id = numbers
+        return config
+    width, longest = plan.width or WIDTH, plan.max_length
+    assert longest is not None
+    return IdentifiableConfig(
+        vocab_size=plan.vocabulary,
+        hidden_size=width,
+        num_hidden_layers=plan.layers or LAYERS,
+        num_attention_heads=plan.heads or HEADS,
+        key_size=plan.key_size,
+        value_size=plan.value_size,
+        combine=plan.combine,
+        intermediate_size=4 * width,
+        max_position_embeddings=longest,
+        dropout=plan.dropout,
+        id2label=names,
+        label2id=numbers,
+    )
+
+
+def built(
+    config: "IdentifiableConfig", seed: int, source: Subject | None
+) -> tuple["IdentifiableForSequenceClassification", Inherited | None]:
+    """The model with its first weights, which depend on the seed alone, and what of them comes from another model."""
+    from thalweg.identifiable import IdentifiableForSequenceClassification, inherit
+
+    with same_randomness():
+        seed_step(seed, -1)
+        model = IdentifiableForSequenceClassification(config)
+        taken = None if source is None else inherit(model, source.model)
+    return model, None if taken is None else {name: tuple(names) for name, names in asdict(taken).items()}
