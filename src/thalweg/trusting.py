@@ -183,18 +183,7 @@ def pieces_of(
         raise InputError("lengths is empty; expected numbers of tokens, or None for powers of two")
     wanted = LONGEST if lengths is None else max(lengths)
     limit = min(position_limit(subject.model) or wanted, wanted)
-    content: list[int] = []
-    before: list[int] = []
-    after: list[int] = []
-    for text in (one for one in texts if one.strip()):
-        encoded = subject.tokenizer(text, return_special_tokens_mask=True, verbose=False)
-        ids, special = list(encoded["input_ids"]), list(encoded["special_tokens_mask"])
-        inside = [place for place, mark in enumerate(special) if not mark]
-        if inside:
-            before, after = ids[: inside[0]], ids[inside[-1] + 1 :]
-            content += ids[inside[0] : inside[-1] + 1]
-        if len(content) >= pieces * limit:
-            break
+    before, content, after = _joined(subject, texts, pieces * limit)
     frame = len(before) + len(after)
     longest = min(limit, len(content) + frame)
     if lengths is None:
@@ -211,6 +200,31 @@ def pieces_of(
         for start in np.linspace(0, len(content) - inner, count).astype(int):
             cuts.append([*before, *content[start : start + inner], *after])
     return cuts
+
+
+def long_piece(subject: Subject, texts: Sequence[str], tokens: int) -> list[int]:
+    """Token ids of one piece of so many tokens, or of as many as the texts have and the model takes."""
+    limit = min(position_limit(subject.model) or tokens, tokens)
+    before, content, after = _joined(subject, texts, limit)
+    return [*before, *content[: limit - len(before) - len(after)], *after]
+
+
+def _joined(subject: Subject, texts: Sequence[str], enough: int) -> tuple[list[int], list[int], list[int]]:
+    """Token ids of texts joined together, until there are enough, and what the tokenizer puts before and after."""
+    assert subject.tokenizer is not None
+    content: list[int] = []
+    before: list[int] = []
+    after: list[int] = []
+    for text in (one for one in texts if one.strip()):
+        encoded = subject.tokenizer(text, return_special_tokens_mask=True, verbose=False)
+        ids, special = list(encoded["input_ids"]), list(encoded["special_tokens_mask"])
+        inside = [place for place, mark in enumerate(special) if not mark]
+        if inside:
+            before, after = ids[: inside[0]], ids[inside[-1] + 1 :]
+            content += ids[inside[0] : inside[-1] + 1]
+        if len(content) >= enough:
+            break
+    return before, content, after
 
 
 def _rows(capture: Capture, layer: int, head: int, positions: Sequence[int]) -> tuple[int, Block, list[int]]:

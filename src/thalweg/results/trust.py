@@ -72,13 +72,18 @@ class Head:
     def name(self) -> str:
         return f"layer {self.layer} head {self.head}"
 
+    @property
+    def determined(self) -> bool:
+        """Whether no other distribution gives the same output, in any row."""
+        return self.verdict == "identifiable"
+
     def to_dict(self) -> dict[str, Any]:
         """All figures and the sentence, ready for JSON."""
         return _plain({**asdict(self), "sentence": self.sentence()})
 
     def sentence(self) -> str:
         """The verdict in plain language."""
-        if self.verdict == "identifiable":
+        if self.determined:
             return (
                 f"{self.name}: no other attention gives this head's output; its weights can be read (that can hold for "
                 f"{self.longest} visible tokens at most)"
@@ -156,7 +161,7 @@ class Certificate:
 
     def most_misleading(self, count: int = 5) -> tuple[Head, ...]:
         """The heads with the largest share of attention that has no effect, largest first."""
-        unsure = [one for one in self.heads if one.verdict != "identifiable"]
+        unsure = [one for one in self.heads if not one.determined]
         return tuple(sorted(unsure, key=lambda one: -one.null_share_row_sum)[:count])
 
     def summary(self) -> str:

@@ -11,9 +11,10 @@ from torch.nn.functional import cross_entropy
 from thalweg.models.load import Subject
 from thalweg.progress import progress
 from thalweg.rates import Rate, Tally
+from thalweg.results.trust import Head
 from thalweg.training.loop import Score
 from thalweg.training.result import Figures
-from thalweg.trusting import trust
+from thalweg.trusting import long_piece, trust
 
 CERTIFIED = 8  # texts, the longest ones
 
@@ -39,22 +40,24 @@ class Asked:
         return tally.rate()
 
 
-def figures(subject: Subject, ids: Ids, validation: Asked, test: Asked | None) -> Figures:
-    """All that is said of a classifier; `ids` are those of the validation texts for its own tokenizer."""
+def figures(subject: Subject, texts: Sequence[str], ids: Ids, validation: Asked, test: Asked | None) -> Figures:
+    """All that is said of a classifier; `ids` are those of the validation `texts` for its own tokenizer."""
     longest = sorted(ids, key=len, reverse=True)[:CERTIFIED]
-    lengths, shares = [], []
+    heads: list[Head] = []
     with progress("certifying") as report:
         for done, row in enumerate(longest, 1):
-            heads = trust(subject, list(row)).heads
-            lengths += [head.longest for head in heads]
-            shares.append(sum(head.verdict == "identifiable" for head in heads) / len(heads))
+            heads += trust(subject, list(row)).heads
             report(done, len(longest))
+    # one token more than values and row sums could ever tell apart, where the model takes so many
+    piece = long_piece(subject, texts, max(head.value_size for head in heads) + 2)
+    stops = [head.longest for head in trust(subject, piece).heads if not head.determined]
     return Figures(
         validation=validation.accuracy(),
         test=None if test is None else test.accuracy(),
         parameters=sum(weight.numel() for weight in subject.model.parameters()),
-        certified_length=min(lengths),
-        identifiable=sum(shares) / len(shares),
+        certified_length=min(stops, default=len(piece)),
+        tried_length=len(piece),
+        identifiable=sum(head.determined for head in heads) / len(heads),
         certified_texts=len(longest),
         longest=len(longest[0]),
     )

@@ -16,16 +16,17 @@ from thalweg.training.storage import RESULT, read_result
 class Figures:
     """A classifier in numbers.
 
-    `certified_length` is the number of visible tokens up to which weights can be determined outright, of the head
-    where it is smallest and of all texts that were certified (the longest ones of the validation examples; it follows
-    from what their values span, and longer texts cannot be determined). `identifiable` is the share of heads whose
-    weights are in fact determined for those texts, averaged over them, `longest` the tokens of the longest of them.
+    `certified_length` is the number of visible tokens up to which weights are determined, of the head where that is
+    smallest, on validation texts joined to `tried_length` tokens: more than values can tell apart, or as many as the
+    texts have and the model takes. `identifiable` is the share of heads that are determined on the longest of the
+    validation texts as they are, of which `longest` is the length.
     """
 
     validation: Rate
     test: Rate | None
     parameters: int
     certified_length: int
+    tried_length: int
     identifiable: float
     certified_texts: int
     longest: int

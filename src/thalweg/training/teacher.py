@@ -64,7 +64,8 @@ def teach(subject: Subject, data: Data, labels: Sequence[str], store: Folder) ->
             said[name] = predict(subject.model, ids, pad, f"asking the teacher ({name})")[:, order]
         store.keep("teacher", said, {})
     asked = {name: Asked(said[name], gold_of(examples.labels, labels)) for name, examples in parts.items()}
-    return Taught(said["training"], figures(subject, validation, asked["validation"], asked.get("test")))
+    found = figures(subject, data.validation.texts, validation, asked["validation"], asked.get("test"))
+    return Taught(said["training"], found)
 
 
 def learning_loss(gold: Tensor, taught: Taught | None) -> Loss:

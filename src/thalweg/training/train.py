@@ -95,7 +95,9 @@ def train(
     subject = Subject(model, tokenizer, "classification", str(out))
     result = Training(
         folder=str(out),
-        figures=figures(subject, ids["validation"], asked("validation"), asked("test") if test else None),
+        figures=figures(
+            subject, data.validation.texts, ids["validation"], asked("validation"), asked("test") if test else None
+        ),
         teacher=None if taught is None else taught.figures,
         history=tuple(learner.history),
         best_epoch=learner.best_epoch.number,

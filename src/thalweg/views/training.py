@@ -28,10 +28,14 @@ def _rows(figures: Figures) -> list[tuple[str, str]]:
     return [
         *tested,
         ("accuracy on validation examples", _rate(figures.validation)),
-        ("attention can be read up to", f"{figures.certified_length} tokens"),
+        ("attention can be read up to", f"{figures.certified_length} tokens{_untried(figures)}"),
         (f"heads that can be read at up to {figures.longest} tokens", f"{figures.identifiable:.0%}"),
         ("parameters", f"{figures.parameters:,}"),
     ]
+
+
+def _untried(figures: Figures) -> str:
+    return ", the longest tried" if figures.certified_length == figures.tried_length else ""
 
 
 def _rate(rate: Rate) -> str:
