@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from thalweg.models.load import Subject
 from thalweg.progress import progress
 from thalweg.rates import Rate, Tally
-from thalweg.results.trust import Head
+from thalweg.results.trust import Head, Layer
 from thalweg.training.loop import Score
 from thalweg.training.result import Figures
 from thalweg.trusting import long_piece, trust
@@ -44,9 +44,12 @@ def figures(subject: Subject, texts: Sequence[str], ids: Ids, validation: Asked,
     """All that is said of a classifier; `ids` are those of the validation `texts` for its own tokenizer."""
     longest = sorted(ids, key=len, reverse=True)[:CERTIFIED]
     heads: list[Head] = []
+    layers: list[Layer] = []
     with progress("certifying") as report:
         for done, row in enumerate(longest, 1):
-            heads += trust(subject, list(row)).heads
+            found = trust(subject, list(row))
+            heads += found.heads
+            layers += found.layers
             report(done, len(longest))
     # one token more than values and row sums could ever tell apart, where the model takes so many
     piece = long_piece(subject, texts, max(head.value_size for head in heads) + 2)
@@ -58,6 +61,7 @@ def figures(subject: Subject, texts: Sequence[str], ids: Ids, validation: Asked,
         certified_length=min(stops, default=len(piece)),
         tried_length=len(piece),
         identifiable=sum(head.determined for head in heads) / len(heads),
+        separable=sum(layer.separable for layer in layers) / len(layers),
         certified_texts=len(longest),
         longest=len(longest[0]),
     )

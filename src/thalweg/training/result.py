@@ -19,7 +19,8 @@ class Figures:
     `certified_length` is the number of visible tokens up to which weights are determined, of the head where that is
     smallest, on validation texts joined to `tried_length` tokens: more than values can tell apart, or as many as the
     texts have and the model takes. `identifiable` is the share of heads that are determined on the longest of the
-    validation texts as they are, of which `longest` is the length.
+    validation texts as they are, of which `longest` is the length. Both take each head's own output as known;
+    `separable` is the share of layers whose output tells their heads' outputs apart on these texts.
     """
 
     validation: Rate
@@ -28,6 +29,7 @@ class Figures:
     certified_length: int
     tried_length: int
     identifiable: float
+    separable: float
     certified_texts: int
     longest: int
 

@@ -30,6 +30,7 @@ def _rows(figures: Figures) -> list[tuple[str, str]]:
         ("accuracy on validation examples", _rate(figures.validation)),
         ("attention can be read up to", f"{figures.certified_length} tokens{_untried(figures)}"),
         (f"heads that can be read at up to {figures.longest} tokens", f"{figures.identifiable:.0%}"),
+        ("layers whose output tells their heads apart", f"{figures.separable:.0%}"),
         ("parameters", f"{figures.parameters:,}"),
     ]
 
@@ -58,7 +59,8 @@ def _notes(training: Training) -> Text:
         f"\n{counts['training examples']:,} examples to learn from, "
         f"{counts['validation examples']:,} to choose the epoch by"
         + (f", {counts['test examples']:,} for nothing but the test" if "test examples" in counts else "")
-        + f"; {LEVEL:.0%} intervals; heads certified on the {figures.certified_texts} longest validation texts",
+        + f"; {LEVEL:.0%} intervals; heads certified on the {figures.certified_texts} longest validation texts, each "
+        "head's own output taken as known",
         "dim",
     )
     cut = counts["training texts at the length limit"]
