@@ -53,7 +53,7 @@ HEADS: dict[str, Task] = {
     "MTModel": "seq2seq",
     "ForImageClassification": "image_classification",
 }
-DEFAULT_FOLDER = Path(__file__).parent / "default"
+DEFAULT_FOLDER, DEFAULT_NAME = Path(__file__).parent / "default", "thalweg-default"
 LEARNING_TOKENS = 8
 HUB_OPTIONS = (
     "trust_remote_code",
@@ -209,9 +209,10 @@ def load(
         raise InputError(
             f"a {type(model).__name__} was given as the model; expected a transformers model, a folder or a hub name"
         )
+    name = DEFAULT_NAME if model is None else str(model)
     return _from_checkpoint(
-        str(DEFAULT_FOLDER if model is None else model),
-        "thalweg-default" if model is None else str(model),
+        str(DEFAULT_FOLDER) if name == DEFAULT_NAME else name,
+        name,
         tokenizer,
         task,
         device,

@@ -75,8 +75,9 @@ class Learner:
 
     @property
     def best_epoch(self) -> Epoch:
-        best = self.history[0]
-        for one in self.history[1:]:
+        """Of those in which something was learnt: a model that starts as another one has its values' rank too."""
+        best, *others = [one for one in self.history if one.number] or self.history
+        for one in others:
             best = one if one.score.better_than(best.score) else best
         return best
 
@@ -146,11 +147,11 @@ def fit(
     validate: Callable[[], Score],
     plan: Plan,
     store: Folder,
-    start_counts: bool = False,
+    judge_start: bool = False,
 ) -> tuple[Learner, float]:
     """Learn until nothing gets better; the model ends with its best weights. Also returns the seconds of all runs.
 
-    Where the start counts, the weights that the model comes with are kept if no epoch brings better ones.
+    With `judge_start` the history begins with the weights that the model comes with.
     """
     assert plan.rate is not None
     learner, before, start = Learner(model, plan.rate), 0.0, time.monotonic()
@@ -164,7 +165,7 @@ def fit(
         return time.monotonic()
 
     with same_randomness(), progress("training") as report:
-        if start_counts and not kept:
+        if judge_start and not kept:
             learner.judge(validate(), None)
         last = start if kept else keep()
         while not learner.done(plan):

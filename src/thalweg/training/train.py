@@ -90,8 +90,8 @@ def train(
     def validate() -> Score:
         return asked("validation").score()
 
-    loss, knows = learning_loss(gold["training"], taught), inherited is not None
-    learner, seconds = fit(model, ids["training"], pad, loss, validate, plan, store, start_counts=knows)
+    loss = learning_loss(gold["training"], taught)
+    learner, seconds = fit(model, ids["training"], pad, loss, validate, plan, store, inherited is not None)
     subject = Subject(model, tokenizer, "classification", str(out))
     result = Training(
         folder=str(out),
