@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 import thalweg
+from thalweg.cli.bench import bench
 from thalweg.cli.probe import probe
 from thalweg.cli.shared import (
     Device,
@@ -191,6 +192,7 @@ def trust(
 
 app.command()(probe)
 app.command()(train)
+app.command()(bench)
 
 
 @app.command()
