@@ -85,9 +85,9 @@ def _furthest(
     gap = np.abs(first - second)
     if np.isnan(gap).any() or not gap.size or gap.max() == 0:
         return []
-    best = np.argsort(-gap, kind="stable")[:SHOWN].tolist()
+    best = [int(place) for place in np.argsort(-gap, kind="stable")[:SHOWN]]
     return [
-        Disagreement(one.example, one.tokens[i], float(first[i]), float(second[i]), len(one.tokens))
-        for i in best
-        if gap[i] > 0
+        Disagreement(one.example, one.tokens[place], float(first[place]), float(second[place]), len(one.tokens))
+        for place in best
+        if gap[place] > 0
     ]
