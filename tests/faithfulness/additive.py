@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
+import thalweg as tw
 from tests.families import VOCABULARY
 from tests.tiny import tiny_subject
 from thalweg.faithfulness.case import Case, Ranked, case_of
@@ -46,9 +48,14 @@ class Additive(PreTrainedModel):
         return SequenceClassifierOutput(logits=logits)
 
 
+@cache
+def _tokens() -> tw.Subject:
+    return tiny_subject("bert")
+
+
 def additive_case(seed: int = 0, answer: Callable[[list[int]], float] | None = None, text: str = TEXT) -> Case:
     """The tokens of a text as BERT's tokenizer has them, asked about an additive model."""
-    case = case_of(tiny_subject("bert"), Example(text))
+    case = case_of(_tokens(), Example(text))
     model = Additive(seed, answer)
     wanted = replace(case.answer, output=1)
     return replace(case, answer=wanted, scorer=Scorer(model, wanted, case.blanks.pad))

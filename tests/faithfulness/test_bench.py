@@ -1,5 +1,6 @@
 """Whole runs: resumed as if never killed, failures as rows, cost in passes, and what is said in the end."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,7 @@ def test_pairs_of_words_when_a_causal_model_reads_them_then_the_cue_is_ranked() 
 
 
 def test_all_when_asked_for_then_every_method_and_baseline_runs(subject: tw.Subject) -> None:
-    found = bench(subject, TEXTS[:1], ["all"], ["comprehensiveness"])
+    found = bench(subject, ["the old dog"], ["all"], ["comprehensiveness"])
     assert len(found.methods) == len(tw.list_methods()) + 6
     assert found.failures == {}
 
@@ -181,6 +182,12 @@ def test_bench_when_asked_for_nothing_sensible_then_says_so(
     chosen: dict[str, Any] = {"examples": TEXTS, "methods": ["random"], "metrics": ["aopc"], **given}
     with pytest.raises(tw.InputError, match=said):
         bench(subject, **chosen)
+
+
+def test_page_when_its_python_is_run_then_works() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "faithfulness.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    exec(compile(block, "faithfulness.md", "exec"), {})
 
 
 def test_model_when_it_has_no_single_answer_then_rows_say_so() -> None:

@@ -21,6 +21,11 @@ def test_texts_when_there_is_nothing_else_then_are_plain_examples(tmp_path: Path
     assert read_examples(tmp_path / "a.tsv", limit=1) == [Example("one")]
 
 
+def test_table_when_its_header_is_quoted_then_columns_are_known(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('"prefix","word_good","word_bad","evidence"\n"the key, here,",is,are,key\n')
+    assert read_examples(tmp_path / "a.csv") == [Example("the key, here,", None, ((4, 7),), "is", "are")]
+
+
 def test_rationales_when_given_in_words_or_characters_then_are_characters(tmp_path: Path) -> None:
     words = written(tmp_path / "w.jsonl", {"text": "so very dull", "rationale_spans": [[1, 3]]})
     letters = written(tmp_path / "c.jsonl", {"text": "so very dull", "toxic_spans": [[3, 12]]})

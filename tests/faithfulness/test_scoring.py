@@ -1,10 +1,14 @@
 """Edited inputs get the answers they would get alone, each is run once, and every pass is counted."""
 
+from functools import cache
+
 import pytest
 import torch
 
+import thalweg as tw
 from tests.faithfulness.additive import additive_case
-from tests.tiny import HOOKS, tiny_subject
+from tests.tiny import HOOKS, tiny_subject, wordpiece
+from tests.training.corpus import tiny_bert
 from thalweg.faithfulness.case import Case, case_of
 from thalweg.faithfulness.data import Example
 from thalweg.faithfulness.operators import OPERATORS, Operator
@@ -13,8 +17,13 @@ from thalweg.faithfulness.scoring import metered
 TEXTS = {"gpt2": "the key is the key", "llama": "the keys to the", "electra": "the old [MASK] is good ."}
 
 
+@cache
+def subject_of(family: str) -> tw.Subject:
+    return tiny_subject(family)
+
+
 def tiny_case(family: str) -> Case:
-    return case_of(tiny_subject(family), Example(TEXTS.get(family, "the old dog sees a new cat .")))
+    return case_of(subject_of(family), Example(TEXTS.get(family, "the old dog sees a new cat .")))
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "gpt2", "llama", "electra"])
@@ -70,3 +79,10 @@ def test_protected_when_a_language_model_then_are_special_tokens_and_the_place_t
     assert case.movable == tuple(range(len(case.whole) - 1))
     masked = tiny_case("electra")
     assert not {0, masked.whole.read, len(masked.whole) - 1} & set(masked.movable)
+
+
+def test_model_when_it_has_a_single_logit_then_is_refused() -> None:
+    """A softmax over one number is always one, and over positions it is something else."""
+    subject = tw.load(tiny_bert(labels=("one",)), wordpiece())
+    with pytest.raises(tw.InputError, match="a single logit"):
+        case_of(subject, Example("the old dog"))

@@ -50,8 +50,8 @@ def test_sign_flips_when_nothing_differs_or_too_little_is_known_then_is_one() ->
 
 
 def test_sign_flips_when_there_is_no_difference_then_alarm_at_their_rate() -> None:
-    noise = np.random.default_rng(3).normal(size=(30, 1000))
-    assert 0.03 <= np.mean(sign_flips(noise) < 0.05) <= 0.07
+    noise = np.random.default_rng(3).normal(size=(30, 400))
+    assert 0.02 <= np.mean(sign_flips(noise) < 0.05) <= 0.08
 
 
 def test_holm_when_by_hand_then_never_falls_and_never_exceeds_one() -> None:
@@ -78,11 +78,13 @@ def verdict_of(table: dict[str, np.ndarray]) -> tuple[str, tuple[str, ...]]:
     return judgement.said, judgement.equal
 
 
-def test_verdict_when_there_is_no_difference_then_says_so() -> None:
-    noise = np.random.default_rng(7).normal(size=(30, 3))
-    said, equal = verdict_of({name: noise[:, n] for n, name in enumerate(("alti", "flow", "random"))})
-    assert said == "no difference found between any two of the 3 methods"
-    assert len(equal) == 2
+def test_verdict_when_there_is_no_difference_then_says_so_at_its_rate() -> None:
+    """With three methods alike and all pairs tested, a difference is claimed in about one of twenty runs, not more."""
+    chance = np.random.default_rng(7)
+    names = ("alti", "flow", "random")
+    said = [verdict_of(dict(zip(names, chance.normal(size=(3, 20)), strict=True)))[0] for _ in range(150)]
+    none = sum(one == "no difference found between any two of the 3 methods" for one in said)
+    assert none >= 0.90 * len(said)
 
 
 def test_verdict_when_two_lead_together_then_names_both() -> None:

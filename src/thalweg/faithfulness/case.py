@@ -89,6 +89,12 @@ def case_of(subject: Subject, example: Example, number: int = 0, seed: int = 0, 
         raise InputError(f"the text has {len(capture.tokens)} tokens, more than the {limit} that were allowed")
     target, _ = resolve(capture, "prediction")
     assert capture.logits is not None
+    kind = getattr(subject.model.config, "problem_type", None)
+    if capture.logits.shape[-1] < 2 or kind in ("regression", "multi_label_classification"):
+        raise InputError(
+            "the model's outputs are no probabilities of one choice among several (a single logit, a regression or "
+            "several labels at once): how far an answer falls is not defined"
+        )
     reads = capture.logits.dim() == 2  # one row of logits for each position
     if reads and len(target.positions) > 1:
         raise InputError(f"the text has {len(target.positions)} masks; one answer is explained at a time")

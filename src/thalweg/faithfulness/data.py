@@ -9,6 +9,7 @@ prefix, word_good, word_bad, evidence       a text that goes on with one word or
 text, verb_index, verb, wrong_verb, …       the same for a verb and its wrong number; subject_index names the subject
 """
 
+import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -89,7 +90,7 @@ def _columns(file: Path) -> list[str]:
         except ValueError:
             return []  # the reader says what is wrong with the line
         return list(row) if isinstance(row, dict) else []
-    return first.split("\t" if kind == ".tsv" else ",")
+    return first.split("\t") if kind == ".tsv" else next(csv.reader([first]), [])
 
 
 def _example(text: str, row: Mapping[str, Any]) -> Example:

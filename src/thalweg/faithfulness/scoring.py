@@ -15,6 +15,7 @@ from thalweg.errors import ModelError
 from thalweg.faithfulness.operators import Reading
 
 BATCH_TOKENS = 4096  # padded tokens that run at once
+BATCH_LOGITS = 2**26  # numbers that a language model may return at once: 256 MB in float32
 
 
 @dataclass(eq=False)
@@ -68,19 +69,25 @@ class Scorer:
         """One number for each, in their order."""
         self.asked += len(readings)
         new = sorted({one for one in readings if one not in self.kept}, key=lambda one: (len(one), one.ids))
-        for batch in _batches(new):
+        for batch in _batches(new, self._tokens_at_once(new)):
             found = self.answer.of(logits_of(self.model, batch, self.pad)).tolist()
             if not np.isfinite(found).all():
                 raise ModelError("NaN or infinite logits for an edited input")
             self.kept.update(zip(batch, found, strict=True))
         return np.array([self.kept[one] for one in readings], dtype=np.float64)
 
+    def _tokens_at_once(self, readings: Sequence[Reading]) -> int:
+        """Fewer where every position has logits for a whole vocabulary."""
+        if not readings or readings[0].read is None:
+            return BATCH_TOKENS
+        return min(BATCH_TOKENS, BATCH_LOGITS // self.model.config.get_text_config().vocab_size)
 
-def _batches(readings: Sequence[Reading]) -> Iterator[list[Reading]]:
-    """Inputs from short to long, in batches that fit."""
+
+def _batches(readings: Sequence[Reading], tokens: int) -> Iterator[list[Reading]]:
+    """Inputs from short to long, in batches of so many padded tokens, or of one input."""
     batch: list[Reading] = []
     for one in readings:
-        if batch and (len(batch) + 1) * len(one) > BATCH_TOKENS:
+        if batch and (len(batch) + 1) * len(one) > tokens:
             yield batch
             batch = []
         batch.append(one)

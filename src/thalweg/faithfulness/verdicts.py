@@ -9,6 +9,8 @@ from thalweg.faithfulness.statistics import Mean, Pair
 
 GATE = 0.5  # correlation with the scores on shuffled weights, from which a method does not read the model
 
+NAMED = 5  # methods that a sentence names
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -50,7 +52,7 @@ def _undecided(pairs: Sequence[Pair], name: str) -> tuple[str, ...]:
 
 
 def _sentence(metric: Metric, known: list[str], leader: str, equal: tuple[str, ...], pairs: Sequence[Pair]) -> str:
-    best = f"{metric.direction}st".replace("rst", "st")
+    best = {"higher": "highest", "lower": "lowest"}[metric.direction]
     label = "agreement, not truth: " if metric.role == "agreement" else ""
     if len(known) == 1:
         return f"{label}{leader} alone, nothing to compare it with"
@@ -58,7 +60,8 @@ def _sentence(metric: Metric, known: list[str], leader: str, equal: tuple[str, .
         return f"{label}no difference found between any two of the {len(known)} methods"
     if not equal:
         return f"{label}{leader} is {metric.direction} than each of the {len(known) - 1} others"
-    return f"{label}{leader} has the {best} mean; no difference found from {', '.join(equal)}"
+    named = ", ".join(equal) if len(equal) <= NAMED else f"{len(equal)} of the {len(known) - 1} others"
+    return f"{label}{leader} has the {best} mean; no difference found from {named}"
 
 
 def _gated(means: Mapping[str, Mean], known: list[str]) -> Verdict:

@@ -44,10 +44,9 @@ def _metric(bench: Bench, metric: Metric) -> list[RenderableType]:
         table.add_row(
             Text(printable(name), style), f"{one.mean:+.3f}", f"{one.low:+.3f} to {one.high:+.3f}", str(one.count), mark
         )
-    said = Text(f"{verdict.said}\n" if len(verdict.said) < 200 else "", "")
-    rest = [name for name in verdict.like_random if name != verdict.leader]
-    if rest and len(rest) < len(known) - 1:
-        said.append(f"no difference found from random: {', '.join(rest)}\n", "dim")
+    said = Text(verdict.said)
+    if verdict.like_random and not verdict.said.endswith("methods"):
+        said.append(f"\nno difference found from random: {', '.join(verdict.like_random)}")
     return [title, table, said] if known else [title, said]
 
 
