@@ -1,5 +1,7 @@
 """Baselines: gradients where the first block starts, sums that come out, and nothing left on the model."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -42,7 +44,7 @@ def test_baseline_when_run_then_scores_every_token_and_leaves_the_model_alone(na
 
 def test_gradient_when_taken_then_is_that_of_the_encoder_alone_and_nothing_is_embedded_twice() -> None:
     case = tiny_case("bert")
-    model = case.subject.model
+    model: Any = case.subject.model
     ids, types = torch.tensor([case.whole.ids]), torch.tensor([case.whole.types])
     with torch.no_grad():
         states = model.bert.embeddings(input_ids=ids, token_type_ids=types)

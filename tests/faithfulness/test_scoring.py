@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import thalweg as tw
-from tests.faithfulness.additive import additive_case
+from tests.faithfulness.additive import Additive, additive_case
 from tests.tiny import HOOKS, tiny_subject, wordpiece
 from tests.training.corpus import tiny_bert
 from thalweg.faithfulness.case import Case, case_of
@@ -61,7 +61,8 @@ def test_inputs_when_asked_twice_then_run_once() -> None:
     edits = [case.without([place], "mask") for place in case.movable]
     first = case.scorer(edits + edits[:2])
     assert (case.scorer(edits + edits[:2]) == first).all()
-    assert sum(case.scorer.model.seen) == len(edits)  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(case.scorer.model, Additive)
+    assert sum(case.scorer.model.seen) == len(edits)
     assert case.scorer.asked == 2 * len(edits) + 4
 
 
@@ -83,6 +84,6 @@ def test_protected_when_a_language_model_then_are_special_tokens_and_the_place_t
 
 def test_model_when_it_has_a_single_logit_then_is_refused() -> None:
     """A softmax over one number is always one, and over positions it is something else."""
-    subject = tw.load(tiny_bert(labels=("one",)), wordpiece())
+    subject = tw.load(tiny_bert(labels=("one",)).eval(), wordpiece())
     with pytest.raises(tw.InputError, match="a single logit"):
         case_of(subject, Example("the old dog"))

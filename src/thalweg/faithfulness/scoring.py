@@ -68,7 +68,7 @@ class Scorer:
     def __call__(self, readings: Sequence[Reading]) -> Float[np.ndarray, " reading"]:
         """One number for each, in their order."""
         self.asked += len(readings)
-        new = sorted({one for one in readings if one not in self.kept}, key=lambda one: (len(one), one.ids))
+        new = sorted({one for one in readings if one not in self.kept}, key=lambda one: (len(one), one.ids, one.hidden))
         for batch in _batches(new, self._tokens_at_once(new)):
             found = self.answer.of(logits_of(self.model, batch, self.pad)).tolist()
             if not np.isfinite(found).all():

@@ -59,7 +59,8 @@ def _sentence(metric: Metric, known: list[str], leader: str, equal: tuple[str, .
     if not any(pair.differ for pair in pairs):
         return f"{label}no difference found between any two of the {len(known)} methods"
     if not equal:
-        return f"{label}{leader} is {metric.direction} than each of the {len(known) - 1} others"
+        others = f"each of the {len(known) - 1} others" if len(known) > 2 else "the other"
+        return f"{label}{leader} is {metric.direction} than {others}"
     named = ", ".join(equal) if len(equal) <= NAMED else f"{len(equal)} of the {len(known) - 1} others"
     return f"{label}{leader} has the {best} mean; no difference found from {named}"
 

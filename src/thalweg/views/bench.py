@@ -54,7 +54,7 @@ def _agreement(bench: Bench) -> Table:
     table = Table(
         "least agreement", "", "rank correlation", "tokens they rank most apart", box=None, header_style="dim"
     )
-    known = [one for one in bench.agreements if one.correlation.count]
+    known = [one for one in bench.agreements if one.correlation.count and "random" not in (one.first, one.second)]
     for one in sorted(known, key=lambda one: one.correlation.mean)[:PAIRS]:
         apart = [
             f"{printable(token.token)} ({token.first_rank:.0f} against {token.second_rank:.0f} of {token.count})"
