@@ -1,6 +1,7 @@
 """Whole runs: resumed as if never killed, failures as rows, cost in passes, and what is said in the end."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,17 @@ def test_run_when_killed_and_resumed_then_equals_an_uninterrupted_one(
     again = bench(subject, TEXTS, METHODS, METRICS, folder=tmp_path / "cut")
     assert asked == [0, 1, 2, 2, 3, 4]
     assert timeless(again.rows) == timeless(whole.rows)
+
+
+def test_folder_when_a_kill_left_a_draft_and_parts_beside_the_whole_then_each_row_counts_once(
+    subject: tw.Subject, tmp_path: Path
+) -> None:
+    done = bench(subject, TEXTS[:2], ["random"], ["aopc"], folder=tmp_path)
+    (tmp_path / "rows.parquetx.draft").write_bytes(b"half")
+    shutil.copy(tmp_path / "rows.parquet", tmp_path / "rows-000000.parquet")
+    again = bench(subject, TEXTS[:2], ["random"], ["aopc"], folder=tmp_path)
+    assert timeless(again.rows) == timeless(done.rows)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["bench.json", "rows.parquet"]
 
 
 def test_rows_when_read_by_others_then_have_a_column_for_every_metric(subject: tw.Subject, tmp_path: Path) -> None:
@@ -160,8 +172,12 @@ def test_pairs_of_words_when_a_causal_model_reads_them_then_the_cue_is_ranked() 
     assert all(0 < row["cue_rank"] <= 1 for row in found.rows)
 
 
-def test_all_when_asked_for_then_every_method_and_baseline_runs(subject: tw.Subject) -> None:
-    found = bench(subject, ["the old dog"], ["all"], ["comprehensiveness"])
+@pytest.mark.parametrize(
+    ("family", "text"),
+    [("bert", "the old dog"), ("roberta", "the old dog"), ("gpt2", "the key"), ("electra", "the old [MASK] is")],
+)
+def test_all_when_asked_for_then_every_method_and_baseline_runs(family: str, text: str) -> None:
+    found = bench(tiny_subject(family), [text], ["all"], ["comprehensiveness", "gradient_agreement", "randomisation"])
     assert len(found.methods) == len(tw.list_methods()) + 6
     assert found.failures == {}
 
