@@ -3,7 +3,7 @@ from thalweg.faithfulness.curves import spearman
 from thalweg.faithfulness.registry import metric
 
 
-@metric(direction="higher", role="robustness", paper="Ferrando et al. 2022, section 5.3")
+@metric(direction="higher", role="robustness", paper="Ferrando et al. 2022")
 def seed_robustness(ranked: Ranked) -> float | None:
     """Spearman's correlation with the scores on other seeds of the model, where these give the same answer.
 
