@@ -37,9 +37,7 @@ def _metric(bench: Bench, metric: Metric) -> list[RenderableType]:
     known = [name for name in bench.methods if found[name].count]
     for name in sorted(known, key=lambda name: sign * found[name].mean):
         one = found[name]
-        mark = "best mean" if name == verdict.leader else "no difference found from it" if name in verdict.equal else ""
-        if name in verdict.failed:
-            mark = "failed"
+        mark = _mark(bench, metric, name)
         style = "dim" if name.startswith(INVERSE) else ""
         table.add_row(
             Text(printable(name), style), f"{one.mean:+.3f}", f"{one.low:+.3f} to {one.high:+.3f}", str(one.count), mark
@@ -48,6 +46,19 @@ def _metric(bench: Bench, metric: Metric) -> list[RenderableType]:
     if verdict.like_random and not verdict.said.endswith("methods"):
         said.append(f"\nno difference found from random: {', '.join(verdict.like_random)}")
     return [title, table, said] if known else [title, said]
+
+
+def _mark(bench: Bench, metric: Metric, name: str) -> str:
+    """How a method stands to the one with the best mean: what differs for certain may still differ by little."""
+    verdict = bench.verdicts[metric.name]
+    if name in verdict.failed:
+        return "failed"
+    if name == verdict.leader:
+        return "best mean"
+    if name in verdict.equal:
+        return "no difference found from it"
+    found = [one for one in bench.pairs[metric.name] if {one.first, one.second} == {name, verdict.leader}]
+    return f"differs by {abs(found[0].difference.mean):.3f}" if found and not name.startswith(INVERSE) else ""
 
 
 def _agreement(bench: Bench) -> Table:
