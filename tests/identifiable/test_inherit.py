@@ -17,7 +17,7 @@ from thalweg.identifiable import (
     inherit,
 )
 
-KIN = ("bert", "roberta", "xlm_roberta", "camembert", "ernie", "distilbert")
+KIN = ("bert", "roberta", "xlm_roberta", "camembert", "ernie", "distilbert", "identifiable_con", "identifiable_add")
 IDS = torch.randint(5, VOCABULARY, (2, 9), generator=torch.Generator().manual_seed(0))
 
 
@@ -45,6 +45,8 @@ def states(model: Any) -> torch.Tensor:
 )
 def test_inherit_when_there_is_room_then_computes_what_the_source_does(name: str, sizes: dict[str, Any]) -> None:
     source = BY_NAME[name].build()
+    if name == "identifiable_add" and "combine" not in sizes:
+        sizes = {**sizes, "value_size": 32}  # values of this source are as wide as it is
     model, taken = heir(source, **sizes)
     assert not taken.approximate
     torch.testing.assert_close(states(model), states(source), rtol=1e-4, atol=1e-5)
@@ -59,6 +61,8 @@ def test_inherit_when_the_head_is_a_linear_layer_after_tanh_then_is_taken_and_ot
         "roberta": True,
         "xlm_roberta": True,
         "ernie": True,
+        "identifiable_con": True,
+        "identifiable_add": True,
         "camembert": False,  # a masked language model
         "distilbert": False,  # a rectifier, not a tanh
     }
