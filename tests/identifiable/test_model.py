@@ -139,7 +139,7 @@ def test_trust_when_a_text_is_as_long_as_values_are_wide_then_certifies_and_beyo
         found = tw.trust(subject, ids[:, : certified + beyond])
         assert found.counts()["identifiable"] == 0
         assert {one.ambiguity for one in found.heads} == {beyond}
-    assert found.longest() == certified
+    assert {one.longest for one in found.heads} == {certified}
     assert float(tw.intervals(subject, ids, layer=1, head=0, target="all").widths.max()) > 1e-3
 
 

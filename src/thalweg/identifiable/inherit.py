@@ -24,7 +24,8 @@ from thalweg.identifiable.model import (
 )
 from thalweg.numerics import relative_error, tolerance
 
-SAMPLE = 8  # tokens on which a copy must agree with the source
+SAMPLE = 512  # tokens on which a copy must agree with the source, or as many as it has positions
+SPARSE = ("attention_window", "attention_type")  # settings of encoders whose attention changes with the length
 # Where encoders with norms after the sums keep their parts: as BERT and its kin, as DistilBERT, and as ours.
 LAYOUTS = (
     {
@@ -110,9 +111,9 @@ class Source:
 def read_source(model: PreTrainedModel) -> Source:
     """The parts of an encoder that can be inherited from; others are refused."""
     base = getattr(model, model.base_model_prefix, model)
-    heads, width = model.config.num_attention_heads, model.config.hidden_size
-    for layout in LAYOUTS:
+    for layout in () if any(hasattr(model.config, name) for name in SPARSE) else LAYOUTS:
         try:
+            heads, width = model.config.num_attention_heads, model.config.hidden_size
             names = {name: place for name, place in layout.items() if name not in ("layers", "embedding norm")}
             stack = list(base.get_submodule(layout["layers"]).children())
             layers = tuple({name: layer.get_submodule(place) for name, place in names.items()} for layer in stack)
@@ -215,8 +216,9 @@ def _prove(source: Source) -> tuple[nn.Module, nn.Module] | None:
     for number, layer in enumerate(twin.encoder.layers):
         assert isinstance(layer, IdentifiableLayer)
         _take_layer(layer, source, number, _Took())
-    ids = torch.arange(SAMPLE, device=source.model.device)[None] * (twin.config.vocab_size // SAMPLE)
-    ids = torch.where(ids == twin.config.pad_token_id, ids + 1, ids)
+    length, words = min(SAMPLE, twin.config.max_position_embeddings), twin.config.vocab_size
+    ids = torch.arange(length, device=source.model.device)[None] * 7919 % words  # a prime: many different words
+    ids = torch.where(ids == twin.config.pad_token_id, (ids + 1) % words, ids)
     was_training = source.model.training
     source.model.eval()
     try:
