@@ -72,7 +72,7 @@ def train(
         None if file is None else read_labelled(file, text_column, label_column) for file in (data, validation, test)
     ]
     from thalweg.training.data import Examples
-    from thalweg.training.plan import Plan
+    from thalweg.training.plan import SHARE, VOCABULARY, Plan
     from thalweg.training.train import train as run
 
     plan = Plan(
@@ -83,11 +83,8 @@ def train(
         heads=heads,
         width=width,
         max_length=max_length,
-        **{
-            name: given
-            for name, given in (("vocabulary", vocabulary), ("validation_share", validation_share))
-            if given is not None
-        },  # pyright: ignore[reportArgumentType]
+        vocabulary=VOCABULARY if vocabulary is None else vocabulary,
+        validation_share=SHARE if validation_share is None else validation_share,
         epochs=epochs,
         patience=patience,
         batch_tokens=batch_tokens,

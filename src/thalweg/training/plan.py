@@ -7,6 +7,7 @@ from thalweg.errors import InputError
 from thalweg.identifiable.attention import Combine
 
 WIDTH, HEADS, LAYERS, LENGTH = 128, 4, 1, 512  # of a model that starts from nothing
+VOCABULARY, SHARE = 8000, 0.1
 SHORTEST = 8  # tokens that a capture learns a model's wiring from
 RATE, RATE_INHERITED = 1e-3, 1e-4  # weights that know something already are moved less
 
@@ -29,8 +30,8 @@ class Plan:
     heads: int | None = None
     width: int | None = None
     max_length: int | None = None
-    vocabulary: int = 8000
-    validation_share: float = 0.1
+    vocabulary: int = VOCABULARY
+    validation_share: float = SHARE
     epochs: int = 10
     patience: int = 3
     batch_tokens: int = 1024
