@@ -41,11 +41,13 @@ docs: $(VENV)/installed-dev
 	$(BIN)/python scripts/write_methods.py > docs/methods.md
 	$(BIN)/python -m tests.architectures 2>/dev/null > docs/architectures.md
 
-# Tables of results on real models, from the texts in $(DATA): an hour or so.
+# Tables of results on real models, from the texts in $(DATA): some hours.
 results: $(VENV)/installed-dev $(REAL)/installed
 	$(BIN)/python -m scripts.write_trust $(DATA)/long_text/alice_in_wonderland.txt > docs/trust_by_length.md
 	$(BIN)/python -m scripts.write_mixing $(DATA)/mrpc/train.jsonl > docs/mixing.md
 	$(BIN)/python -m scripts.write_probes $(DATA)/mrpc/train.jsonl
+	$(BIN)/python -m scripts.write_identifiable $(DATA) runs > docs/identifiable_encoders.md
+	$(BIN)/python -m scripts.write_distilled $(DATA)/sst2_sentences runs/distilled > docs/distilled.md
 
 clean:
 	rm -rf $(VENV) $(REAL) .pytest_cache .ruff_cache .hypothesis

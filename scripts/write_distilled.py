@@ -24,7 +24,7 @@ from thalweg.training.plan import Combine, Plan
 from thalweg.training.result import Figures
 from thalweg.training.tokenizer import token_ids
 from thalweg.training.train import train
-from thalweg.trusting import long_piece
+from thalweg.trusting import pieces_of
 
 PLANS: tuple[tuple[Combine, int], ...] = (("add", 16), ("add", 4), ("con", 4))
 COLUMNS = (
@@ -71,7 +71,7 @@ def main() -> None:
     assert original.tokenizer is not None
     labels = [label for _, label in sorted((original.model.config.id2label or {}).items())]
     ids = {name: token_ids(original.tokenizer, parts[name].texts, 512) for name in ("dev", "test")}
-    text = long_piece(original, parts["test"].texts, 128)
+    (text,) = pieces_of(original, parts["test"].texts, [128], 1)
 
     def said(subject: Subject) -> dict[str, torch.Tensor]:
         return {name: predict(subject.model, rows, 0) for name, rows in ids.items()}

@@ -44,8 +44,8 @@ WORDS = f"""# Encoders whose attention is identifiable
 Bhardwaj et al. 2021 propose attention whose keys are small and whose values are as wide as the model, with heads added
 (*add*) instead of concatenated (*con*), and say that it is more identifiable and equally performant. Tried here:
 one-layer encoders of width {WIDTH} with {HEADS} heads ({WIDTH // HEADS} dimensions of values per head in *con*, {WIDTH}
-in *add*), cut at {LENGTH} tokens, all key sizes from 1 to 64, {len(SEEDS)} seeds, trained from nothing on each set's
-training texts (a tenth of them chooses the epoch) and tested on its test texts. Written by
+in *add*, with more parameters), cut at {LENGTH} tokens, key sizes from 1 to 64, {len(SEEDS)} seeds, trained from
+nothing on each set's training texts (a tenth of them chooses the epoch) and tested on its test texts. Written by
 `python -m scripts.write_identifiable ../shared/data runs`; a single run is `thalweg train --combine add --key-size 16`.
 """
 
@@ -150,21 +150,26 @@ def interval(hits: np.ndarray) -> tuple[float, float]:
 def accuracies(results: Results, names: Sequence[str]) -> str:
     """By set, key size and combination, means over seeds; at the end of a row the difference over all key sizes."""
 
-    def right(name: str, combine: Combine, key_sizes: Sequence[int]) -> np.ndarray:
-        return np.array([results[name, combine, size, seed].right for size in key_sizes for seed in SEEDS])
+    def right(name: str, combine: Combine, key_size: int) -> np.ndarray:
+        return np.array([results[name, combine, key_size, seed].right for seed in SEEDS], dtype=float)
+
+    def by_seed(name: str, combine: Combine) -> np.ndarray:
+        """[seed text]: runs of one seed share their split and tokenizer, and count once over all key sizes."""
+        sizes = [[results[name, combine, size, seed].right for size in KEY_SIZES] for seed in SEEDS]
+        return np.array(sizes, dtype=float).mean(1)
 
     lines = [f"| set | | {' | '.join(map(str, KEY_SIZES))} | all |", "| --- " * (len(KEY_SIZES) + 3) + "|"]
     for name, combine in itertools.product(names, COMBINES):
-        cells = [interval(right(name, combine, [size])) for size in KEY_SIZES]
-        whole, _ = interval(right(name, combine, KEY_SIZES))
-        texts = f"{name} ({right(name, combine, KEY_SIZES).shape[1]})" if combine == "con" else ""
+        cells = [interval(right(name, combine, size)) for size in KEY_SIZES]
+        whole, texts_tested = by_seed(name, combine).mean(), by_seed(name, combine).shape[1]
+        texts = f"{name} ({texts_tested})" if combine == "con" else ""
         shown = " | ".join(f"{100 * mean:.1f} ± {100 * reach:.1f}" for mean, reach in cells)
         lines.append(f"| {texts} | {combine} | {shown} | {100 * whole:.1f} |")
     lines += ["", "| set | add − con | verdict | con, keys of 1 − keys of 16 | add, keys of 1 − keys of 16 |"]
     lines.append("| --- " * 5 + "|")
     for name in names:
-        gain, reach = interval(right(name, "add", KEY_SIZES).astype(float) - right(name, "con", KEY_SIZES))
-        small = [interval(right(name, one, [1]).astype(float) - right(name, one, [16])) for one in COMBINES]
+        gain, reach = interval(by_seed(name, "add") - by_seed(name, "con"))
+        small = [interval(right(name, one, 1) - right(name, one, 16)) for one in COMBINES]
         shown = " | ".join(f"{100 * mean:+.1f} ± {100 * away:.1f}" for mean, away in small)
         lines.append(f"| {name} | {100 * gain:+.2f} ± {100 * reach:.2f} | {verdict(gain, reach)} | {shown} |")
     return "\n".join(lines)

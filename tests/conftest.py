@@ -1,4 +1,5 @@
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import settings
 from transformers.utils import logging
 
 import thalweg as tw
+from tests.command import Done, Run
 
 logging.set_verbosity_error()
 logging.disable_progress_bar()
@@ -41,6 +43,30 @@ def as_a_user() -> Iterator[None]:
     """Without the type checks of a test run, which would speak before the library does."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """The command in this process, as a user has it: without the type checks of a test run."""
+    from thalweg.cli.main import main
+
+    monkeypatch.setenv("COLUMNS", "120")
+    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+
+    def command(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["thalweg", *arguments])
+        code: object = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code
+        captured = capfd.readouterr()
+        return Done(int(str(code or 0)), captured.out, captured.err)
+
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield command
     jaxtyping.config.update("jaxtyping_disable", False)
 
 

@@ -23,6 +23,9 @@ _LAZY = {
     "intervals": "thalweg.trusting",
     "alternatives": "thalweg.trusting",
     "probe": "thalweg.probing.probe",
+    "train": "thalweg.training.train",
+    "Examples": "thalweg.training.data",
+    "Plan": "thalweg.training.plan",
     "Attribution": "thalweg.results.attribution",
     "Comparison": "thalweg.results.comparison",
     "Mixing": "thalweg.results.mixing",
@@ -31,6 +34,7 @@ _LAZY = {
     "Alternatives": "thalweg.results.trust",
     "LengthCurve": "thalweg.results.trust",
     "Probes": "thalweg.probing.result",
+    "Training": "thalweg.training.result",
     "Receipt": "thalweg.results.receipt",
     "list_methods": "thalweg.registry",
     "ThalwegError": "thalweg.errors",
@@ -41,9 +45,9 @@ _LAZY = {
 
 __all__ = [
     "load", "Subject", "Capture", "explain", "compare", "mixing", "trust", "trust_head", "trust_by_length", "intervals",
-    "alternatives", "probe", "Attribution", "Comparison", "Mixing", "Certificate", "Intervals", "Alternatives",
-    "LengthCurve", "Probes", "Receipt", "list_methods", "ThalwegError", "InputError", "ModelError", "ProofError",
-    "__version__",
+    "alternatives", "probe", "train", "Examples", "Plan", "Attribution", "Comparison", "Mixing", "Certificate",
+    "Intervals", "Alternatives", "LengthCurve", "Probes", "Training", "Receipt", "list_methods", "ThalwegError",
+    "InputError", "ModelError", "ProofError", "__version__",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -59,6 +63,10 @@ if TYPE_CHECKING:
     from thalweg.results.mixing import Mixing
     from thalweg.results.receipt import Receipt
     from thalweg.results.trust import Alternatives, Certificate, Intervals, LengthCurve
+    from thalweg.training.data import Examples
+    from thalweg.training.plan import Plan
+    from thalweg.training.result import Training
+    from thalweg.training.train import train
     from thalweg.trusting import alternatives, intervals, trust, trust_by_length, trust_head
 
 

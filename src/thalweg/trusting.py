@@ -202,11 +202,32 @@ def pieces_of(
     return cuts
 
 
-def long_piece(subject: Subject, texts: Sequence[str], tokens: int) -> list[int]:
-    """Token ids of one piece of so many tokens, or of as many as the texts have and the model takes."""
-    limit = min(position_limit(subject.model) or tokens, tokens)
-    before, content, after = _joined(subject, texts, limit)
-    return [*before, *content[: limit - len(before) - len(after)], *after]
+def certified_length(subject: Subject, texts: Sequence[str], pieces: int = 4) -> tuple[int, int]:
+    """(the largest number of tokens at which all heads are determined, the largest that was tried).
+
+    Pieces of that length are cut from texts joined together and each is certified, by value spaces alone; the number is
+    found by halving, so that pieces of one token more were seen not to be, unless there were none. Tried is at most
+    one token more than values and row sums can tell apart.
+    """
+    before, content, after = _joined(subject, texts, LONGEST)
+    frame = len(before) + len(after)
+    shortest = [*before, *content[:1], *after]
+    widest = max(block.attention.value.shape[-1] for block in one_capture(subject, shortest).blocks)
+    tried = min(widest + 2, frame + len(content), position_limit(subject.model) or widest + 2)
+
+    def determined(length: int) -> bool:
+        cuts = pieces_of(subject, texts, [length], pieces)
+        blocks = (block for piece in cuts for block in one_capture(subject, piece).blocks)
+        return all(not value_space(block).ambiguity.any() for block in blocks)
+
+    certified, open_ = 0, tried + 1
+    while open_ - certified > 1:
+        middle = (certified + open_) // 2 if open_ <= tried else tried
+        if middle <= frame or determined(middle):
+            certified = middle
+        else:
+            open_ = middle
+    return certified, tried
 
 
 def _joined(subject: Subject, texts: Sequence[str], enough: int) -> tuple[list[int], list[int], list[int]]:

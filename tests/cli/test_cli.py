@@ -4,59 +4,19 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import jaxtyping
 import numpy as np
 import pytest
 from rich.cells import cell_len
 
 import thalweg as tw
+from tests.command import Done, Run
 from tests.tiny import SENTENCE, save_folder, tiny_subject, whole_words
-from thalweg.cli.main import main
 from thalweg.registry import list_methods
 
 ESCAPE = "\x1b"
 STYLE = re.compile(r"\x1b\[[0-9;]*m")  # colours only; anything else could move the cursor
-
-
-@dataclass(frozen=True)
-class Done:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def said(self) -> str:
-        """What was said on the error stream, as one line."""
-        return " ".join(self.err.split())
-
-
-Run = Callable[..., Done]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    """The command in this process, as a user has it: without the type checks of a test run."""
-    monkeypatch.setenv("COLUMNS", "120")
-    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"):
-        monkeypatch.delenv(name, raising=False)
-
-    def command(*arguments: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["thalweg", *arguments])
-        code: object = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code
-        captured = capfd.readouterr()
-        return Done(int(str(code or 0)), captured.out, captured.err)
-
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield command
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="module")

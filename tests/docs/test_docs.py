@@ -16,7 +16,10 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.S)
 
 
-def test_readme_when_its_python_is_run_in_order_then_works(capsys: pytest.CaptureFixture) -> None:
+def test_readme_when_its_python_is_run_in_order_then_works(
+    capsys: pytest.CaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     space: dict[str, object] = {}
     assert len(blocks("python")) >= 3
     for block in blocks("python"):
@@ -25,12 +28,15 @@ def test_readme_when_its_python_is_run_in_order_then_works(capsys: pytest.Captur
 
 
 def test_readme_when_its_commands_are_run_then_succeed(tmp_path: Path) -> None:
-    commands = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("thalweg ")]
-    assert len(commands) >= 4
-    for command in commands:
-        words = [sys.executable, "-c", "from thalweg.cli.main import main; main()"]
-        done = subprocess.run(words + shlex.split(command)[1:], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    lines = [
+        line for block in blocks("bash") for line in block.splitlines() if line.startswith(("thalweg ", "printf "))
+    ]
+    assert len(lines) >= 4
+    ours = shlex.join([sys.executable, "-c", "from thalweg.cli.main import main; main()"])
+    for line in lines:
+        command = ["bash", "-c", re.sub(r"^thalweg ", lambda _: f"{ours} ", line)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
 def test_page_of_methods_when_written_again_then_is_the_same() -> None:

@@ -2,6 +2,7 @@
 the number."""
 
 import inspect
+import os
 import subprocess
 import sys
 from itertools import pairwise
@@ -454,19 +455,26 @@ def test_max_flow_when_targets_are_chosen_then_the_rows_of_the_full_map(solver):
     assert max_flow(attention, targets=[], solver=solver).value.shape == (0, 10)
 
 
-def test_max_flow_when_run_twice_or_on_one_thread_then_identical():
+def test_max_flow_when_run_twice_or_on_other_numbers_of_threads_then_identical(monkeypatch: pytest.MonkeyPatch):
     numba = pytest.importorskip("numba")
     attention = softmax_attention(6, 16, sharpness=4.0)
     first, second = max_flow(attention), max_flow(attention)
-    threads = numba.get_num_threads()
-    try:
-        numba.set_num_threads(1)
-        single = max_flow(attention)
-    finally:
-        numba.set_num_threads(threads)
     np.testing.assert_array_equal(first.value, second.value)
-    np.testing.assert_array_equal(first.value, single.value)
-    assert first.certified_by == single.certified_by
+    for threads in (1, 3):
+        monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", threads)
+        other = max_flow(attention)
+        np.testing.assert_array_equal(first.value, other.value)
+        assert first.certified_by == other.certified_by
+
+
+def test_attention_flow_when_run_then_torch_keeps_its_number_of_threads():
+    code = (
+        "import sys, torch, thalweg as tw\n"
+        "torch.set_num_threads(1)\n"  # numba would set its own number, if it were asked for that
+        "tw.explain(tw.load(), 'a gorgeous, witty movie.', 'attention_flow', -1)\n"
+        "sys.exit(torch.get_num_threads() != 1)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "NUMBA_NUM_THREADS": "2"}).returncode == 0
 
 
 def test_max_flow_when_given_integers_or_float32_then_input_is_left_alone():

@@ -229,7 +229,7 @@ def test_row_ranks_when_early_tokens_repeat_then_prefixes_stay_deficient() -> No
     matrix = random_values(1, 10, 4)[0]
     matrix[1], matrix[2] = matrix[0], matrix[0]
     prefixes = torch.ones(10, 10, dtype=torch.bool).tril()
-    assert row_ranks(matrix, prefixes, 1e-10).tolist() == [1, 1, 1, 2, 3, 4, 4, 4, 4, 4]
+    assert row_ranks(matrix, prefixes, 1e-10)[0].tolist() == [1, 1, 1, 2, 3, 4, 4, 4, 4, 4]
 
 
 def test_effective_when_prefixes_are_deficient_then_equals_the_pseudo_inverse() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from transformers import AutoModel, BigBirdConfig, LongformerConfig, MambaConfig
 
 import thalweg as tw
 from tests.families import BY_NAME, VOCABULARY
@@ -17,7 +18,7 @@ from thalweg.identifiable import (
     inherit,
 )
 
-KIN = ("bert", "roberta", "xlm_roberta", "camembert", "ernie", "distilbert")
+KIN = ("bert", "roberta", "xlm_roberta", "camembert", "ernie", "distilbert", "identifiable_con", "identifiable_add")
 IDS = torch.randint(5, VOCABULARY, (2, 9), generator=torch.Generator().manual_seed(0))
 
 
@@ -45,6 +46,8 @@ def states(model: Any) -> torch.Tensor:
 )
 def test_inherit_when_there_is_room_then_computes_what_the_source_does(name: str, sizes: dict[str, Any]) -> None:
     source = BY_NAME[name].build()
+    if name == "identifiable_add" and "combine" not in sizes:
+        sizes = {**sizes, "value_size": 32}  # values of this source are as wide as it is
     model, taken = heir(source, **sizes)
     assert not taken.approximate
     torch.testing.assert_close(states(model), states(source), rtol=1e-4, atol=1e-5)
@@ -59,6 +62,8 @@ def test_inherit_when_the_head_is_a_linear_layer_after_tanh_then_is_taken_and_ot
         "roberta": True,
         "xlm_roberta": True,
         "ernie": True,
+        "identifiable_con": True,
+        "identifiable_add": True,
         "camembert": False,  # a masked language model
         "distilbert": False,  # a rectifier, not a tanh
     }
@@ -86,12 +91,26 @@ def test_inherit_when_keys_are_fewer_then_takes_the_nearest_form_of_that_rank() 
 
 
 @pytest.mark.parametrize("combine", ["con", "add"])
-def test_inherit_when_values_are_fewer_then_is_as_near_as_their_rank_allows(combine: str) -> None:
-    source: Any = BY_NAME["bert"].build()
-    distances = [
-        float((states(heir(source, combine=combine, value_size=s)[0]) - states(source)).norm()) for s in (2, 6)
-    ]
-    assert distances[1] < distances[0]
+def test_inherit_when_values_are_fewer_then_takes_the_nearest_form_of_that_rank(combine: str) -> None:
+    """Of each head where they are concatenated; of all heads with one way out where they are added."""
+    source: Any = BY_NAME["bert"].build().requires_grad_(False)
+    own = source.bert.encoder.layer[0].attention
+    values = own.self.value.weight.double().unflatten(0, (4, 8))  # [head size width]
+    out = own.output.dense.weight.double().T.unflatten(0, (4, 8))
+    wanted = values.mT @ out  # [head width width]
+    for size in (2, 6):
+        model, taken = heir(source, combine=combine, value_size=size)
+        assert "layers.0.self_attn" in taken.approximate
+        attention = model.requires_grad_(False).encoder.layers[0].self_attn
+        giving = attention.v_proj.weight.double().unflatten(0, (4, size)).mT
+        outward = attention.out_proj.weight.double().T
+        form = giving @ (outward.unflatten(0, (4, size)) if combine == "con" else outward)
+        if combine == "con":
+            lost = torch.linalg.svdvals(wanted)[:, size:].square().sum(1).sqrt()
+            torch.testing.assert_close((wanted - form).norm(dim=(1, 2)), lost, rtol=1e-4, atol=1e-5)
+        else:
+            lost = torch.linalg.svdvals(wanted.flatten(0, 1))[size:].norm()
+            torch.testing.assert_close((wanted - form).norm(), lost, rtol=1e-4, atol=1e-5)
 
 
 def test_inherit_when_only_some_layers_are_wanted_then_takes_the_lowest() -> None:
@@ -137,6 +156,23 @@ def test_inherit_when_an_encoder_is_of_another_kind_then_is_refused(name: str) -
     source = BY_NAME[name].build()
     with pytest.raises(InputError, match=r"expected (an encoder|one) "):
         heir(source)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LongformerConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, vocab_size=50, attention_window=4),
+        BigBirdConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, vocab_size=50),
+        MambaConfig(hidden_size=16, num_hidden_layers=1, vocab_size=50),
+    ],
+    ids=lambda config: config.model_type,
+)
+def test_inherit_when_attention_changes_with_length_or_is_none_then_is_refused_untouched(config: Any) -> None:
+    source = AutoModel.from_config(config).eval()
+    before = source.config.to_dict()
+    with pytest.raises(InputError, match=r"expected (an encoder|one) "):
+        heir(source)
+    assert source.config.to_dict() == before
 
 
 def test_inherit_when_the_source_does_more_than_its_parts_say_then_is_refused() -> None:

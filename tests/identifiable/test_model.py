@@ -139,7 +139,7 @@ def test_trust_when_a_text_is_as_long_as_values_are_wide_then_certifies_and_beyo
         found = tw.trust(subject, ids[:, : certified + beyond])
         assert found.counts()["identifiable"] == 0
         assert {one.ambiguity for one in found.heads} == {beyond}
-    assert found.longest() == certified
+    assert {one.longest for one in found.heads} == {certified}
     assert float(tw.intervals(subject, ids, layer=1, head=0, target="all").widths.max()) > 1e-3
 
 
@@ -196,3 +196,30 @@ def test_added_heads_when_they_change_together_then_the_model_does_not_notice_th
         logits = capture.replay(replaced).result["logits"][0]
     assert capture.logits is not None
     torch.testing.assert_close(logits, capture.logits, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("bias", [0.0, 30.0, 1e5])
+def test_layer_when_values_have_a_large_bias_then_leaves_no_less_open_than_its_heads(bias: float) -> None:
+    """A bias is the same for all keys, and rows sum to one; at worst rounding hides the rest, from both alike."""
+    model = BY_NAME["bert"].build()
+    generator = torch.Generator().manual_seed(0)
+    for name, parameter in model.named_parameters():
+        if name.endswith("value.bias"):
+            parameter.data += bias * torch.randn(parameter.shape, generator=generator)
+    for one in tw.trust(tw.load(model), words(1, 9)).layers:
+        assert one.ambiguity_together >= one.ambiguity_apart
+        assert one.separable == (one.ambiguity_together == one.ambiguity_apart)
+        assert bias or one.separable
+
+
+def test_layers_when_one_direction_of_the_projection_is_lost_then_it_is_named_and_counted_once() -> None:
+    model: Any = BY_NAME["bert"].build()
+    weight = model.bert.encoder.layer[1].attention.output.dense.weight
+    with torch.no_grad():
+        u, sizes, v = torch.linalg.svd(weight)
+        sizes[-1] = 0
+        weight.copy_(u * sizes @ v)
+    whole, lacking, _ = tw.trust(tw.load(model), words(1, 12)).layers
+    assert whole.separable
+    assert lacking.ambiguity_together == lacking.ambiguity_apart + 1
+    assert "nearly singular" in lacking.sentence() and not lacking.heads_added

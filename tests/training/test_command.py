@@ -1,52 +1,18 @@
 """`thalweg train` as a person uses it: a table in, a model folder out, and one sentence where that cannot be."""
 
 import json
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import jaxtyping
 import pytest
 
 import thalweg as tw
+from tests.command import Run
 from tests.tiny import wordpiece
 from tests.training.corpus import cued
-from thalweg.cli.main import main
 from thalweg.training.data import Examples
 from thalweg.training.result import Training
 
-SIZES = ("--width", "16", "--heads", "2", "--key-size", "4", "--vocabulary", "200", "--epochs", "3", "--rate", "0.01")
-
-
-@dataclass(frozen=True)
-class Done:
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Done]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    """The command in this process, without the type checks of a test run."""
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def command(*arguments: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["thalweg", *arguments])
-        code: object = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code
-        captured = capfd.readouterr()
-        return Done(int(str(code or 0)), captured.out, " ".join(captured.err.split()))
-
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield command
-    jaxtyping.config.update("jaxtyping_disable", False)
+SIZES = ("--width", "16", "--heads", "2", "--key-size", "4", "--epochs", "3", "--rate", "0.01")
 
 
 def table(file: Path, examples: Examples) -> Path:
@@ -80,7 +46,7 @@ def test_command_when_given_a_table_then_trains_shows_and_keeps_a_classifier(
     assert run("trust", "the story was lovely", "--model", str(out)).code == 0
     other = run(*words, "--seed", "1")
     assert other.code == 2
-    assert "another choice of" in other.err
+    assert "another choice of" in other.said
 
 
 def test_command_when_given_its_own_columns_files_and_tokenizer_then_uses_them(run: Run, tmp_path: Path) -> None:
@@ -112,14 +78,29 @@ def test_command_when_a_classifier_is_distilled_then_shows_it_before_and_after(r
     moods = {"good": "positive", "bad": "negative"}
     data = table(tmp_path / "data.csv", Examples(examples.texts, [moods[label] for label in examples.labels]))
     shipped = Path(tw.__file__).parent / "models" / "default"
-    words = ("--init-from", str(shipped), "--distil", "--layers", "1", "--epochs", "1", "--out", str(tmp_path / "out"))
+    words = (
+        "--init-from",
+        str(shipped),
+        "--distil",
+        "--layers",
+        "1",
+        "--epochs",
+        "1",
+        "--rate",
+        "0.01",
+        "--out",
+        str(tmp_path / "out"),
+    )
     done = run("train", "--data", str(data), *words)
     assert (done.code, done.err) == (0, "")
-    for said in ("before", "after", "17 tokens", "161 tokens", "weights taken over"):
+    for said in ("before", "after", "weights taken over", "own output taken as known"):
         assert said in done.out
+    result = Training.load(tmp_path / "out")
+    assert result.teacher is not None
+    assert result.figures.certified_length > result.teacher.certified_length
     refused = run("train", "--data", str(table(tmp_path / "other.csv", examples)), *words)
     assert refused.code == 2
-    assert "must have the same names" in refused.err
+    assert "must have the same names" in refused.said
 
 
 @pytest.mark.parametrize(
@@ -168,6 +149,6 @@ def test_command_when_something_is_wrong_then_says_so_before_any_work(
     monkeypatch.delattr("thalweg.training.train.learn_tokenizer")
     done = run("train", "--data", data, "--out", "out", *SIZES, *words)
     assert done.code == 2
-    assert said in done.err
-    assert "Traceback" not in done.err
+    assert said in done.said
+    assert "Traceback" not in done.said
     assert sorted(tmp_path.iterdir()) == before

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import BertTokenizer
 
 import thalweg as tw
 from tests.tiny import snapshot, tiny_subject, wordpiece
 from tests.training.corpus import TINY, cued, tiny_bert
 from thalweg.training import loop
 from thalweg.training.batches import predict
-from thalweg.training.data import Examples
+from thalweg.training.data import Data, Examples
 from thalweg.training.measure import Asked, gold_of
 from thalweg.training.plan import Plan
 from thalweg.training.result import Training
@@ -27,6 +28,7 @@ from thalweg.training.storage import Folder
 from thalweg.training.teacher import learning_loss
 from thalweg.training.tokenizer import learn_tokenizer, prepared, token_ids
 from thalweg.training.train import train
+from thalweg.trusting import certified_length, pieces_of
 
 EXAMPLES, TEST = cued(240), cued(40, seed=1)
 PLAN = replace(TINY, rate=1e-2)
@@ -65,8 +67,7 @@ def test_folder_when_finished_then_is_a_model_that_can_be_loaded_and_read(traine
     assert sum(p.numel() for p in subject.model.parameters()) == trained.figures.parameters
     assert tw.explain(subject, "the story was lovely").prediction == "good"
     assert tw.explain(subject, "the story was stale").prediction == "bad"
-    longest = min(head.longest for head in tw.trust(subject, "the story was dull").heads)
-    assert longest >= trained.figures.certified_length
+    assert 0 < trained.figures.certified_length <= trained.figures.tried_length
     assert Training.load(folder) == trained
     assert json.loads(json.dumps(trained.to_dict())) == trained.to_dict()
 
@@ -144,6 +145,7 @@ from dataclasses import replace
 from tests.training.corpus import TINY, cued
 from thalweg.training import loop
 from thalweg.training.train import train
+from thalweg.trusting import certified_length, pieces_of
 loop.EVERY = 0.0
 train(cued(240), sys.argv[1], replace(TINY, rate=1e-2, epochs=1000, patience=1000))
 """
@@ -271,7 +273,7 @@ def test_classifier_when_made_more_identifiable_then_shows_both_and_is_no_worse(
     bert: tw.Subject, tmp_path: Path
 ) -> None:
     before = snapshot(bert.model)
-    plan = Plan(combine="add", epochs=2, max_length=32)
+    plan = Plan(combine="add", epochs=2, rate=1e-2, max_length=32)
     result = train(EXAMPLES, tmp_path, plan, test=TEST, init_from=bert, teacher=bert)
     assert snapshot(bert.model) == before
     assert result.teacher is not None
@@ -283,7 +285,7 @@ def test_classifier_when_made_more_identifiable_then_shows_both_and_is_no_worse(
     assert result.history[0].validation_accuracy == result.teacher.validation.rate
     assert result.figures.validation.rate >= result.teacher.validation.rate
     assert result.figures.certified_length > result.teacher.certified_length
-    assert result.figures.identifiable >= result.teacher.identifiable
+    assert result.figures.identifiable > result.teacher.identifiable
     assert tw.explain(tw.load(tmp_path), "a lovely story").prediction == "good"
     assert Training.load(tmp_path) == result
 
@@ -336,12 +338,10 @@ def test_loss_when_there_is_no_teacher_then_is_cross_entropy() -> None:
         {"rate": float("inf")},
         {"rate": float("nan")},
         {"dropout": 1.0},
-        {"max_length": 2},
+        {"max_length": 7},
         {"vocabulary": 3},
         {"batch_tokens": 0},
-        {"key_size": 0},
         {"layers": -1},
-        {"combine": "sum"},
         {"seed": 0.5},
         {"epochs": True},
     ],
@@ -360,7 +360,7 @@ def test_result_when_the_folder_holds_none_then_says_so(trained: Training, tmp_p
         ("{", "no finished"),
         ("[]", "no result"),
         ('{"schema": 99}', "no result"),
-        ('{"schema": 1, "configuration": {}}', "lacks a part"),
+        ('{"schema": 2, "configuration": {}}', "lacks a part"),
     ):
         file.write_text(content)
         with pytest.raises(tw.InputError, match=said):
@@ -373,3 +373,44 @@ def test_examples_when_one_class_only_then_are_refused_before_anything_is_writte
     with pytest.raises(tw.InputError, match="two labels or more"):
         train(Examples(["a", "b", "c"], ["x"] * 3), tmp_path / "out", TINY)
     assert not (tmp_path / "out").exists()
+
+
+def test_certified_length_when_found_then_pieces_of_it_are_determined_and_longer_ones_not(shipped: tw.Subject) -> None:
+    """Of the model that ships, 17: values of 16 dimensions and rows that sum to one."""
+    texts = ["a gorgeous, witty, seductive movie that never quite manages to interest anyone in its places."] * 4
+    assert certified_length(shipped, texts) == (17, 18)
+    for length, expected in ((17, 40), (18, 0)):
+        for piece in pieces_of(shipped, texts, [length], 4):
+            assert tw.trust(shipped, piece).counts()["identifiable"] == expected
+    assert certified_length(shipped, texts[0].split(",")[:1]) == (4, 4)
+
+
+def test_run_when_it_came_apart_then_the_folder_is_free_for_another(tmp_path: Path) -> None:
+    with pytest.raises(tw.InputError, match="Choose a lower rate"):
+        train(EXAMPLES, tmp_path / "out", replace(PLAN, rate=1e20))
+    assert train(EXAMPLES, tmp_path / "out", replace(PLAN, epochs=1)).history
+
+
+def test_folder_when_another_run_writes_into_it_then_is_refused(tmp_path: Path) -> None:
+    store = Folder(tmp_path, {})
+    with store.alone(), pytest.raises(tw.InputError, match="another run is writing"), Folder(tmp_path, {}).alone():
+        pass
+    with Folder(tmp_path, {}).alone():
+        pass
+
+
+def test_labels_when_equal_as_numbers_or_hardly_numbers_then_have_one_order() -> None:
+    orders = {
+        Data(Examples(["a", "b", "c"], labels), Examples(["a"], labels[:1]), None).labels
+        for labels in (["1", "01", "2"], ["01", "2", "1"])
+    }
+    assert orders == {("01", "1", "2")}
+    assert Data(Examples(["a", "b"], ["--1", "2"]), Examples(["a"], ["2"]), None).labels == ("--1", "2")
+
+
+def test_tokenizer_when_it_treats_the_same_vocabulary_otherwise_then_is_another_run(tmp_path: Path) -> None:
+    vocabulary = learn_tokenizer(EXAMPLES.texts, 200).get_vocab()
+    lower, cased = (BertTokenizer(vocab=vocabulary, do_lower_case=lower) for lower in (True, False))
+    train(EXAMPLES, tmp_path / "out", replace(PLAN, epochs=1), tokenizer=lower)
+    with pytest.raises(tw.InputError, match="another choice of tokenizer"):
+        train(EXAMPLES, tmp_path / "out", replace(PLAN, epochs=1), tokenizer=cased)

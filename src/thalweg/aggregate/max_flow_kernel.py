@@ -421,14 +421,15 @@ def route_one(capacity, low, high, supply, demand, goal):
 
 
 class Crew:
-    """The kernels over one network, shared out to as many threads as numba would use.
+    """The kernels over one network, shared out to as many threads as numba is configured for.
 
-    Every row or task is computed on its own, so the result does not depend on their number.
+    Every row or task is computed on its own, so the result does not depend on their number. Numba itself is not asked:
+    `numba.get_num_threads` starts OpenMP with that many threads, in torch too, where small matrices then wait for them.
     """
 
     def __init__(self, capacity: np.ndarray):
         self.capacity = capacity
-        self.workers = numba.get_num_threads()
+        self.workers: int = numba.config.NUMBA_NUM_THREADS  # pyright: ignore
         self.scratch = [np.zeros(capacity.size) for _ in range(self.workers)]
         self.pool = ThreadPoolExecutor(self.workers)
 
@@ -439,10 +440,8 @@ class Crew:
         self.pool.shutdown()
 
     def share(self, work: Callable[[int, slice], None], count: int) -> None:
-        def part(w: int) -> None:
-            work(w, slice(count * w // self.workers, count * (w + 1) // self.workers))
-
-        list(self.pool.map(part, range(self.workers)))
+        ends = [count * w // self.workers for w in range(self.workers + 1)]
+        list(self.pool.map(work, range(self.workers), map(slice, ends, ends[1:])))
 
     def min_sum(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         out = np.empty((left.shape[0], right.shape[1]))

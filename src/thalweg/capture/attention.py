@@ -151,10 +151,7 @@ def _attention(
     **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
     own = _own_kernel(module, implementation)
-
-    def run(query: Tensor = query, key: Tensor = key, value: Tensor = value) -> tuple[Tensor, Tensor | None]:
-        return own(module, query, key, value, attention_mask, **options)
-
+    run = partial(_answer, own, module, query, key, value, attention_mask, options)
     handler = _handler.get()
     if handler is None:
         return run()
@@ -164,6 +161,23 @@ def _attention(
             'be read; load the model with attn_implementation="sdpa" or "eager"'
         )
     return handler(Call(module, query, key, value, attention_mask, dict(options), implementation, run))
+
+
+def _answer(
+    kernel: Callable[..., tuple[Tensor, Tensor | None]],
+    module: nn.Module,
+    own_query: Tensor,
+    own_key: Tensor,
+    own_value: Tensor,
+    mask: Any,
+    options: dict[str, Any],
+    query: Tensor | None = None,
+    key: Tensor | None = None,
+    value: Tensor | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """What the model's own kernel returns, for its own tensors or for others in their place."""
+    given = ((own_query, query), (own_key, key), (own_value, value))
+    return kernel(module, *(own if other is None else other for own, other in given), mask, **options)
 
 
 def _own_kernel(module: nn.Module, implementation: str) -> Callable[..., Any]:

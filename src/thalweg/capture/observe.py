@@ -114,43 +114,45 @@ def _hooks(model: nn.Module, names: set[str] | None, see: Edit) -> Iterator[None
     try:
         for name, module in model.named_modules():
             if names is None or name in names:
-                before, after = _pair(name, see, thread)
-                handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
-                handles.append(module.register_forward_hook(after))
+                look = _Look(name, see, thread)
+                handles.append(module.register_forward_pre_hook(look.before, with_kwargs=True))
+                handles.append(module.register_forward_hook(look.after))
         yield
     finally:
         for handle in handles:
             handle.remove()
 
 
-def _pair(name: str, see: Edit, thread: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    count = 0
+class _Look:
+    """What one module is given and gives back, seen by the thread that set the hooks."""
 
-    def look(side: Literal["in", "out"], slots: Iterable[tuple[Any, Any]], call: int) -> dict[Any, Tensor]:
-        """What is to stand in the slots where something else stood."""
-        edited = {}
-        for slot, value in slots:
-            if isinstance(value, Tensor) and value.is_floating_point():
-                result = see(Tap(name, side, slot, call), value)
-                if result is not value:
-                    edited[slot] = result
-        return edited
+    def __init__(self, name: str, see: Edit, thread: int) -> None:
+        self.name, self.see, self.thread, self.count = name, see, thread, 0
 
-    def before(_: nn.Module, args: tuple, kwargs: Mapping[str, Any] | None = None) -> tuple[tuple, dict] | None:
-        nonlocal count
-        if threading.get_ident() != thread:  # another may call while torch still sets this hook up
+    def before(self, _: nn.Module, args: tuple, kwargs: Mapping[str, Any] | None = None) -> tuple[tuple, dict] | None:
+        if threading.get_ident() != self.thread:  # another may call while torch still sets this hook up
             return None
-        edited = look("in", [*enumerate(args), *(kwargs or {}).items()], count)
-        count += 1
+        edited = self._edited("in", [*enumerate(args), *(kwargs or {}).items()], self.count)
+        self.count += 1
         if not edited:
             return None
         return tuple(edited.pop(slot, value) for slot, value in enumerate(args)), {**(kwargs or {}), **edited}
 
-    def after(_: nn.Module, __: tuple, output: Any) -> Any:
-        edited = look("out", _slots(output), count - 1) if threading.get_ident() == thread else {}
+    def after(self, _: nn.Module, __: tuple, output: Any) -> Any:
+        if threading.get_ident() != self.thread:
+            return None
+        edited = self._edited("out", _slots(output), self.count - 1)
         return _with_slots(output, edited) if edited else None
 
-    return before, after
+    def _edited(self, side: Literal["in", "out"], slots: Iterable[tuple[Any, Any]], call: int) -> dict[Any, Tensor]:
+        """What is to stand in the slots where something else stood."""
+        edited = {}
+        for slot, value in slots:
+            if isinstance(value, Tensor) and value.is_floating_point():
+                result = self.see(Tap(self.name, side, slot, call), value)
+                if result is not value:
+                    edited[slot] = result
+        return edited
 
 
 def _slots(output: Any) -> Iterable[tuple[int | str | None, Any]]:

@@ -113,6 +113,7 @@ def prove_block(
         parity=parity,
         sum_error=error,
         tolerance=allowed,
+        heads_added=wiring.added,
     )
 
 

@@ -172,16 +172,12 @@ class Block:
     parity: float
     sum_error: float
     tolerance: float
+    heads_added: bool = False  # all heads pass the same projection: they are added, not concatenated
 
     @property
     def parity_tolerance(self) -> float:
         """What recomputed attention may differ by: twice as much, since some kernels take the softmax in half."""
         return 2 * self.tolerance
-
-    @property
-    def heads_added(self) -> bool:
-        """Whether all heads pass the same projection, which means that they are added and not concatenated."""
-        return len(self.projection) > 1 and bool((self.projection == self.projection[:1]).all())
 
     def rows(self) -> Iterator[tuple[slice, HeadMaps, float]]:
         """Attention weights in blocks of rows with their parity; a row that is off is refused."""

@@ -16,6 +16,7 @@ from thalweg.cli.shared import (
     Task,
     TextColumn,
     answer,
+    check_writable,
     load_subject,
     names,
     number_or_text,
@@ -57,6 +58,7 @@ def probe(
         answer(probes.apply(load_subject(model, task, device, dtype), text), json)
         return
     assert file is not None
+    check_writable(json)
     texts = read_texts(file, text_column, limit)
     chosen: dict[str, Any] = {
         "kinds": names(kinds),

@@ -63,6 +63,12 @@ def number_or_text(given: str | None) -> Any:
         return given
 
 
+def check_writable(path: Path | None) -> None:
+    """Say before long work that its result could not be written."""
+    if path is not None and str(path) != "-" and not path.parent.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
+
+
 def answer(result: Result, path: Path | None) -> None:
     """Show the result, or write it as JSON where that is asked for."""
     if path is None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thalweg.cli.shared import Json, TextColumn, answer, load_subject, quiet
+from thalweg.cli.shared import Json, TextColumn, answer, check_writable, load_subject, quiet
 from thalweg.errors import InputError
 from thalweg.tables import read_labelled
 
@@ -21,7 +21,7 @@ def train(
     validation: Annotated[
         Path | None, typer.Option(help="Examples to choose the best epoch by; else a share of --data.")
     ] = None,
-    validation_share: Annotated[float, typer.Option(help="That share.")] = 0.1,
+    validation_share: Annotated[float | None, typer.Option(help="That share; 0.1 if left out.")] = None,
     test: Annotated[Path | None, typer.Option(help="Examples that only the final accuracy is measured on.")] = None,
     combine: Annotated[str, typer.Option(help="Heads are added (add) or set side by side (con).")] = "add",
     key_size: Annotated[int | None, typer.Option(help="Of a head; width / heads if left out.")] = None,
@@ -34,7 +34,9 @@ def train(
     max_length: Annotated[
         int | None, typer.Option(help="Tokens of a text, the rest is cut; 512 if left out.", show_default=False)
     ] = None,
-    vocabulary: Annotated[int, typer.Option(help="Pieces that a tokenizer learns from the texts at most.")] = 8000,
+    vocabulary: Annotated[
+        int | None, typer.Option(help="Pieces that a tokenizer learns from the texts at most; 8000 if left out.")
+    ] = None,
     tokenizer: Annotated[Path | None, typer.Option(help="A folder with a tokenizer to use instead.")] = None,
     init_from: Annotated[
         str | None, typer.Option(help="A pretrained encoder, folder or hub name: its sizes, tokenizer and weights.")
@@ -57,13 +59,20 @@ def train(
     With --init-from it starts from a pretrained encoder; with --distil besides, it makes an existing classifier more
     identifiable and shows both, before and after.
     """
+    for name, given, instead, reason in (
+        ("--vocabulary", vocabulary, tokenizer or init_from, "the tokenizer is not learnt"),
+        ("--validation-share", validation_share, validation, "the validation examples are given"),
+    ):
+        if given is not None and instead is not None:
+            raise InputError(f"{name} was given, but {reason}: leave one of the two out")
+    check_writable(json)
     if distil and init_from is None:
         raise InputError("--distil learns from the classifier that --init-from names: give that too")
     examples = [
         None if file is None else read_labelled(file, text_column, label_column) for file in (data, validation, test)
     ]
     from thalweg.training.data import Examples
-    from thalweg.training.plan import Plan
+    from thalweg.training.plan import SHARE, VOCABULARY, Plan
     from thalweg.training.train import train as run
 
     plan = Plan(
@@ -74,8 +83,8 @@ def train(
         heads=heads,
         width=width,
         max_length=max_length,
-        vocabulary=vocabulary,
-        validation_share=validation_share,
+        vocabulary=VOCABULARY if vocabulary is None else vocabulary,
+        validation_share=SHARE if validation_share is None else validation_share,
         epochs=epochs,
         patience=patience,
         batch_tokens=batch_tokens,
@@ -107,4 +116,6 @@ def _tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
         return AutoTokenizer.from_pretrained(str(folder))
     except (OSError, ValueError, KeyError, TypeError) as error:
         said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"cannot read a tokenizer from {str(folder)!r}: {said}") from error
+        raise InputError(
+            f"cannot read a tokenizer from {str(folder)!r}; expected a folder with a tokenizer's files ({said})"
+        ) from error

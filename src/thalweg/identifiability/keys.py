@@ -36,12 +36,15 @@ def query_ambiguity(
     found = torch.zeros(exact.shape[:2], dtype=torch.int64)
     open_rows = space.ambiguity[:, rows] > 0  # a row that is unique anyway is unique among softmaxes too
     step = max(1, ROW_ELEMENTS // keys[0].numel())
+    supports = space.supports[rows]
     for head in range(len(exact)):
         for some in open_rows[head].nonzero()[:, 0].split(step):
-            bend = None if bends is None else bends[head, some]
-            moves = row_moves(exact[head, some], keys[head], bend)
-            size = (space.supports[rows][some].double() @ space.matrix[head].square().sum(-1)).sqrt()  # of what is seen
-            found[head, some] = hidden_moves(moves, space.matrix[head], max(space.cut, FINEST) * size)
+            seen = supports[some].any(0)  # what none of these rows sees does not move
+            bend = None if bends is None else bends[head, some][:, seen]
+            moves = row_moves(exact[head, some][:, seen], keys[head, seen], bend)
+            matrix = space.matrix[head, seen]
+            size = (supports[some][:, seen].double() @ matrix.square().sum(-1)).sqrt()  # of what is seen
+            found[head, some] = hidden_moves(moves, matrix, max(space.cut, FINEST) * size)
     return found
 
 
@@ -72,8 +75,16 @@ def hidden_moves(
         largest = squares[:, -1:].clamp_min(torch.finfo(squares.dtype).tiny)
         reached = squares > REACH**2 * largest
         unit = torch.where(reached, squares.clamp_min(torch.finfo(squares.dtype).tiny).rsqrt(), 0.0)
-        visible = torch.linalg.svdvals(shown[unsettled] @ (vectors * unit[:, None, :])) > cuts[unsettled, None]
-        found[unsettled] = reached.sum(-1) - visible.sum(-1)
+        shown, cuts = shown[unsettled] @ (vectors * unit[:, None, :]), cuts[unsettled]
+        # and of the others those whose unit moves, now that they are known, are all seen clearly
+        size = shown.square().sum((-2, -1))
+        least = torch.where(reached, (cuts.square() + 1e-12 * size)[:, None], -1.0)
+        _, failed = torch.linalg.cholesky_ex(shown.mT @ shown - torch.diag_embed(least))
+        hidden = torch.zeros(len(shown), dtype=torch.int64)
+        doubtful = failed != 0
+        visible = torch.linalg.svdvals(shown[doubtful]) > cuts[doubtful, None]
+        hidden[doubtful] = reached[doubtful].sum(-1) - visible.sum(-1)
+        found[unsettled] = hidden
     return found
 
 

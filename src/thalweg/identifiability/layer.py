@@ -16,21 +16,26 @@ from thalweg.results.trust import Layer
 
 
 def certify_layer(number: int, block: Block, space: ValueSpace) -> Layer:
-    """Free dimensions at the position that sees most keys: head by head, and of all heads together."""
+    """Free dimensions at the position that sees most keys: head by head, and of all heads together.
+
+    Each head's T is divided by its largest singular value, so that heads of all sizes count, and by the same cut as
+    alone.
+    """
     row = int(space.supports.sum(-1).argmax())
-    seen = space.supports[row]
-    written = double(block.attention.values())[:, seen] @ double(block.projection)  # T of each head, [head key width]
+    values, projection = double(block.attention.values()), double(block.projection)
+    written = values @ projection  # T of each head, [head key width]
+    size = torch.linalg.matrix_norm(written) / torch.linalg.matrix_norm(space.matrix).clamp_min(1e-30)
+    written = written[:, space.supports[row]] / torch.where(size > 0, size, 1.0)[:, None, None]
     if not space.sinks:
         written = written - written.mean(1, keepdim=True)
-    size = torch.linalg.matrix_norm(written, keepdim=True)
-    stacked = (written / torch.where(size > 0, size, 1.0)).flatten(0, 1)  # heads of all sizes count
-    found = singular_values(stacked, working(block.attention.value.dtype))
-    rank = int((found > space.cut * found[:1]).sum())
-    heads = len(written)
+    stacked = written.flatten(0, 1)
+    rank = int((singular_values(stacked, working(block.attention.value.dtype)) > space.cut).sum())
+    heads, apart = len(written), int(space.ambiguity[:, row].sum())
     return Layer(
         layer=number,
         heads=heads,
         heads_added=block.heads_added,
-        ambiguity_apart=int(space.ambiguity[:, row].sum()),
-        ambiguity_together=len(stacked) - rank - (0 if space.sinks else heads),
+        narrow=heads * projection.shape[1] > projection.shape[2],
+        ambiguity_apart=apart,
+        ambiguity_together=max(apart, len(stacked) - rank - (0 if space.sinks else heads)),
     )

@@ -168,8 +168,8 @@ def value_space(block: Block) -> ValueSpace:
         rank = whole[:, None].expand(-1, len(supports))
         rank_with_ones = whole_with_ones[:, None].expand(-1, len(supports))
     else:
-        rank = torch.stack([row_ranks(one, supports, cut) for one in matrix])
-        rank_with_ones = torch.stack([row_ranks(one, supports, cut, with_ones=True) for one in matrix])
+        ranks = [row_ranks(one, supports, cut, dtype) for one in matrix]
+        rank, rank_with_ones = (torch.stack(one) for one in zip(*ranks, strict=True))
     ones = torch.where((whole_with_ones > whole)[:, None], ones / left_out[:, None], 0.0)
     return ValueSpace(
         matrix, found, cut, basis, ones, supports, everything, rank, rank_with_ones, capacity, attention.has_sinks
@@ -177,39 +177,49 @@ def value_space(block: Block) -> ValueSpace:
 
 
 def row_ranks(
-    matrix: Float[Tensor, "key column"], supports: Bool[Tensor, "query key"], cut: float, with_ones: bool = False
-) -> Int[Tensor, " query"]:
-    """The rank of the rows of `matrix` that each query sees, and a column of ones beside them if asked for.
+    matrix: Float[Tensor, "key column"],
+    supports: Bool[Tensor, "query key"],
+    cut: float,
+    dtype: torch.dtype = torch.float64,
+) -> tuple[Int[Tensor, " query"], Int[Tensor, " query"]]:
+    """The rank of the rows of `matrix` that each query sees, without and with a column of ones beside them.
 
     A singular value counts when it is more than `cut` of the largest of these rows. rank([T, 1]) is one more than
     the rank of the differences to any one row. Singular values only grow with the rows that are seen: a run of
     queries is settled when what all of them see and what any of them sees bound its rank from both sides, or when
-    the latter are independent; else it is halved.
+    the latter are independent; else it is halved. Halves share what bounds them: each set of keys is decomposed once.
     """
-    ranks = torch.zeros(len(supports), dtype=torch.int64)
-    waiting = [slice(0, len(supports))]
+    known: dict[tuple[bytes, int | None], Sizes] = {}
+
+    def sizes(seen: Bool[Tensor, " key"], reference: int | None = None) -> Float[Tensor, " direction"]:
+        name = (seen.numpy().tobytes(), reference)
+        if name not in known:
+            rows = matrix[seen] if reference is None else matrix[seen] - matrix[reference]
+            known[name] = singular_values(rows, dtype)
+        return known[name]
+
+    ranks = torch.zeros(2, len(supports), dtype=torch.int64)
+    waiting = [(with_ones, slice(0, len(supports))) for with_ones in (False, True)]
     while waiting:
-        run = waiting.pop()
+        with_ones, run = waiting.pop()
         group = supports[run]
         inner, outer = group.all(0), group.any(0)
         if not outer.any():
             continue
         if inner.any():
-            reference = matrix[inner][:1] if with_ones else 0.0
-            least, most = (torch.linalg.svdvals(matrix[seen])[:1] for seen in (inner, outer))
-            sizes, larger = (torch.linalg.svdvals(matrix[seen] - reference) for seen in (inner, outer))
-            fewest = int((sizes > cut * most).sum()) + with_ones
-            largest = int((larger > cut * least).sum()) + with_ones
-            independent = int((larger > cut * most).sum()) + with_ones == int(outer.sum())
-            if independent:
-                ranks[run] = group.sum(1)
+            reference = int(inner.int().argmax()) if with_ones else None
+            least, most = sizes(inner)[:1], sizes(outer)[:1]
+            larger = sizes(outer, reference)
+            if int((larger > cut * most).sum()) + with_ones == int(outer.sum()):
+                ranks[int(with_ones), run] = group.sum(1)
                 continue
-            if fewest == largest:
-                ranks[run] = fewest
+            fewest = int((sizes(inner, reference) > cut * most).sum()) + with_ones
+            if fewest == int((larger > cut * least).sum()) + with_ones:
+                ranks[int(with_ones), run] = fewest
                 continue
         middle = (run.start + run.stop) // 2
-        waiting += [slice(run.start, middle), slice(middle, run.stop)]
-    return ranks
+        waiting += [(with_ones, slice(run.start, middle)), (with_ones, slice(middle, run.stop))]
+    return ranks[0], ranks[1]
 
 
 def _outward(
@@ -247,9 +257,10 @@ def singular_values(
     matrix: Float[Tensor, "*heads key column"], dtype: torch.dtype
 ) -> Float[Tensor, "*heads direction"]:
     """Singular values alone, in the same way."""
-    if dtype == torch.float64 or matrix.shape[-2] < matrix.shape[-1]:
+    if dtype == torch.float64:
         return torch.linalg.svdvals(matrix)
-    return torch.linalg.eigvalsh(matrix.mT @ matrix).clamp_min(0).sqrt().flip(-1)
+    gram = matrix @ matrix.mT if matrix.shape[-2] < matrix.shape[-1] else matrix.mT @ matrix
+    return torch.linalg.eigvalsh(gram).clamp_min(0).sqrt().flip(-1)
 
 
 def _grams(basis: Float[Tensor, "key column"], seen: Bool[Tensor, "row key"]) -> Float[Tensor, "row column column"]:

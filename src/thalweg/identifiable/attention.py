@@ -26,8 +26,8 @@ def head_sizes(width: int, heads: int, key_size: int | None, value_size: int | N
         raise InputError(f"combine was given {combine!r}; expected 'con' (heads concatenated) or 'add' (heads added)")
     sizes = {"width": width, "heads": heads, "key_size": key_size, "value_size": value_size}
     for name, size in sizes.items():
-        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-            raise InputError(f"{name} was given {size!r}; expected a whole number from 1")
+        if size is not None:
+            check_whole(name, size)
     if width % heads and (key_size is None or (value_size is None and combine == "con")):
         raise InputError(
             f"{heads} heads do not divide a width of {width}: give key_size and value_size, or another number of heads"
@@ -41,6 +41,11 @@ def head_sizes(width: int, heads: int, key_size: int | None, value_size: int | N
             "dimensions than their inputs have tell no more tokens apart"
         )
     return key_size, value_size
+
+
+def check_whole(name: str, given: object) -> None:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise InputError(f"{name} was given {given!r}; expected a whole number from 1")
 
 
 class HeadProjections(nn.Module):
@@ -58,6 +63,8 @@ class HeadProjections(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
+        if not 0 <= dropout <= 1:
+            raise InputError(f"dropout was given {dropout!r}; expected a share from 0 to 1")
         self.key_size, self.value_size = head_sizes(embed_dim, num_heads, key_size, value_size, combine)
         self.embed_dim, self.num_heads, self.combine, self.dropout = embed_dim, num_heads, combine, dropout
         self.scaling = self.key_size**-0.5
@@ -102,8 +109,8 @@ class MultiheadAttention(HeadProjections):
         num_heads: int,
         dropout: float = 0.0,
         bias: bool = True,
-        batch_first: bool = False,
         *,
+        batch_first: bool = False,
         key_size: int | None = None,
         value_size: int | None = None,
         combine: Combine = "con",
@@ -133,7 +140,7 @@ class MultiheadAttention(HeadProjections):
                 "counterpart here; expected one whose queries, keys and values have the same width"
             )
         bias = source.in_proj_bias is not None
-        layer = cls(source.embed_dim, source.num_heads, source.dropout, bias, source.batch_first)
+        layer = cls(source.embed_dim, source.num_heads, source.dropout, bias, batch_first=source.batch_first)
         layer.to(source.in_proj_weight)
         with torch.no_grad():
             projections = (layer.q_proj, layer.k_proj, layer.v_proj)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from thalweg.errors import InputError
-from thalweg.identifiable.attention import HeadProjections
+from thalweg.identifiable.attention import Combine, HeadProjections
 from thalweg.identifiable.model import (
     IdentifiableConfig,
     IdentifiableForSequenceClassification,
@@ -24,10 +24,12 @@ from thalweg.identifiable.model import (
 )
 from thalweg.numerics import relative_error, tolerance
 
-SAMPLE = 8  # tokens on which a copy must agree with the source
-# Where encoders with norms after the sums keep their parts: as BERT and its kin, and as DistilBERT.
+SAMPLE = 512  # tokens on which a copy must agree with the source, or as many as it has positions
+SPARSE = ("attention_window", "attention_type")  # settings of encoders whose attention changes with the length
+# Where encoders with norms after the sums keep their parts: as BERT and its kin, as DistilBERT, and as ours.
 LAYOUTS = (
     {
+        "embedding norm": "LayerNorm",
         "layers": "encoder.layer",
         "q_proj": "attention.self.query",
         "k_proj": "attention.self.key",
@@ -39,6 +41,7 @@ LAYOUTS = (
         "norm2": "output.LayerNorm",
     },
     {
+        "embedding norm": "LayerNorm",
         "layers": "transformer.layer",
         "q_proj": "attention.q_lin",
         "k_proj": "attention.k_lin",
@@ -49,8 +52,15 @@ LAYOUTS = (
         "linear2": "ffn.lin2",
         "norm2": "output_layer_norm",
     },
+    {
+        "embedding norm": "norm",
+        "layers": "layers",
+        **{name: f"self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj", "out_proj")},
+        **{name: name for name in ("norm1", "linear1", "linear2", "norm2")},
+    },
 )
-HEADS = (("pooler.dense", "classifier"), ("classifier.dense", "classifier.out_proj"))  # a dense layer, then the logits
+# a dense layer, then the logits
+HEADS = (("pooler.dense", "classifier"), ("classifier.dense", "classifier.out_proj"), ("pooler.0", "classifier"))
 
 
 @dataclass(frozen=True)
@@ -67,36 +77,47 @@ class Source:
     """The parts of a pretrained encoder, under the names that they have here."""
 
     model: PreTrainedModel
-    base: nn.Module
+    base: Any
+    embedding_norm: str
     layers: tuple[Mapping[str, Any], ...]
     heads: int
     width: int
 
     @property
-    def head_size(self) -> int:
-        return self.width // self.heads
+    def key_size(self) -> int:
+        return len(self.layers[0]["k_proj"].weight) // self.heads
+
+    @property
+    def value_size(self) -> int:
+        return len(self.layers[0]["v_proj"].weight) // self.heads
+
+    @property
+    def combine(self) -> Combine:
+        """Concatenated heads have a row of the projection for each of their values, added ones share them."""
+        rows = self.layers[0]["out_proj"].weight.shape[1]
+        return "con" if rows == self.heads * self.value_size else "add"
 
     def embeddings(self) -> tuple[Tensor, Tensor, nn.LayerNorm]:
         """(words, positions, norm); what the first segment adds to every token is in the positions."""
-        found: Any = self.base.get_submodule("embeddings")
+        found = self.base.embeddings
         positions = found.position_embeddings
         offset = 0 if positions.padding_idx is None else positions.padding_idx + 1  # RoBERTa counts from there
         table = positions.weight[offset:].double()
         if hasattr(found, "token_type_embeddings"):
             table = table + found.token_type_embeddings.weight[0].double()
-        return found.word_embeddings.weight, table, found.LayerNorm
+        return found.word_embeddings.weight, table, getattr(found, self.embedding_norm)
 
 
 def read_source(model: PreTrainedModel) -> Source:
     """The parts of an encoder that can be inherited from; others are refused."""
     base = getattr(model, model.base_model_prefix, model)
-    heads, width = model.config.num_attention_heads, model.config.hidden_size
-    for layout in LAYOUTS:
+    for layout in () if any(hasattr(model.config, name) for name in SPARSE) else LAYOUTS:
         try:
-            names = {name: place for name, place in layout.items() if name != "layers"}
+            heads, width = model.config.num_attention_heads, model.config.hidden_size
+            names = {name: place for name, place in layout.items() if name not in ("layers", "embedding norm")}
             stack = list(base.get_submodule(layout["layers"]).children())
             layers = tuple({name: layer.get_submodule(place) for name, place in names.items()} for layer in stack)
-            source = Source(model, base, layers, heads, width)
+            source = Source(model, base, layout["embedding norm"], layers, heads, width)
             words = source.embeddings()[0]
         except AttributeError:
             continue
@@ -118,8 +139,10 @@ def config_like(
     dropout: float = 0.1,
     id2label: Mapping[int, str] | None = None,
 ) -> IdentifiableConfig:
-    """Sizes of a pretrained encoder, or of its lowest layers, with other attention."""
+    """Sizes of a pretrained encoder, or of its lowest layers, with other attention; keys stay as large as they are."""
     source = read_source(model)
+    if value_size is None and combine == source.combine:
+        value_size = source.value_size
     if layers is not None and not 1 <= layers <= len(source.layers):
         raise InputError(f"layers was given {layers}; {_name(model)} has {len(source.layers)}: expected 1 to that many")
     words, positions, norm = source.embeddings()
@@ -130,7 +153,7 @@ def config_like(
         hidden_size=source.width,
         num_hidden_layers=layers or len(source.layers),
         num_attention_heads=source.heads,
-        key_size=key_size,
+        key_size=source.key_size if key_size is None else key_size,
         value_size=value_size,
         combine=combine,
         intermediate_size=inner,
@@ -187,14 +210,15 @@ class _Took:
 
 def _prove(source: Source) -> tuple[nn.Module, nn.Module] | None:
     """Build the source's own sizes from its parts: hidden states must agree; its head is returned if logits do too."""
-    twin = IdentifiableForSequenceClassification(config_like(source.model, dropout=0.0))
+    twin = IdentifiableForSequenceClassification(config_like(source.model, combine=source.combine, dropout=0.0))
     nn.Module.to(twin, device=source.model.device, dtype=source.model.dtype).eval()
     _take_embeddings(twin.encoder, source, _Took())
     for number, layer in enumerate(twin.encoder.layers):
         assert isinstance(layer, IdentifiableLayer)
         _take_layer(layer, source, number, _Took())
-    ids = torch.arange(SAMPLE, device=source.model.device)[None] * (twin.config.vocab_size // SAMPLE)
-    ids = torch.where(ids == twin.config.pad_token_id, ids + 1, ids)
+    length, words = min(SAMPLE, twin.config.max_position_embeddings), twin.config.vocab_size
+    ids = torch.arange(length, device=source.model.device)[None] * 7919 % words  # a prime: many different words
+    ids = torch.where(ids == twin.config.pad_token_id, (ids + 1) % words, ids)
     was_training = source.model.training
     source.model.eval()
     try:
@@ -261,38 +285,40 @@ def _take_layer(layer: IdentifiableLayer, source: Source, number: int, took: _To
 
 def _take_attention(own: HeadProjections, parts: Mapping[str, Any], source: Source) -> bool:
     """Queries and keys, values and the way out; whether nothing was lost."""
-    size, heads = source.head_size, source.heads
+    keys, values, heads = source.key_size, source.value_size, source.heads
     weights = {name: parts[name].weight.double() for name in ("q_proj", "k_proj", "v_proj", "out_proj")}
-    query, key, value = (weights[name].unflatten(0, (heads, size)) for name in ("q_proj", "k_proj", "v_proj"))
-    query_bias = parts["q_proj"].bias.double().unflatten(0, (heads, size))
-    value_bias = parts["v_proj"].bias.double()
-    out = weights["out_proj"].T.unflatten(0, (heads, size))  # [head size width]
+    query, key = (weights[name].unflatten(0, (heads, keys)) for name in ("q_proj", "k_proj"))
+    value = weights["v_proj"].unflatten(0, (heads, values))
+    query_bias = parts["q_proj"].bias.double().unflatten(0, (heads, keys))
+    value_bias = parts["v_proj"].bias.double().unflatten(0, (heads, values))
+    out = weights["out_proj"].T  # [head size width], or shared
+    out = out.unflatten(0, (heads, values)) if source.combine == "con" else out.expand(heads, -1, -1)
     # a bias of the keys adds the same to all logits of a row: softmax does not see it
     asked = torch.cat([query, query_bias[..., None]], -1).mT  # [head width+1 size]
-    asking, keys = _resized(asked, key, own.key_size)
-    asking = asking * (own.key_size / size) ** 0.5  # what the new scaling takes away
+    asking, answering = _resized(asked, key, own.key_size)
+    asking = asking * (own.key_size / keys) ** 0.5  # what the new scaling takes away
     own.q_proj.weight.copy_(asking[:, :-1].mT.flatten(0, 1))
     own.q_proj.bias.copy_(asking[:, -1].flatten())
-    own.k_proj.weight.copy_(keys.flatten(0, 1))
+    own.k_proj.weight.copy_(answering.flatten(0, 1))
     own.k_proj.bias.zero_()
-    exact = own.key_size >= size
+    exact = own.key_size >= keys
     if own.combine == "con":
-        values, outward = _resized(value.mT, out, own.value_size)
+        giving, outward = _resized(value.mT, out, own.value_size)
         own.out_proj.weight.copy_(outward.flatten(0, 1).T)
-        exact &= own.value_size >= size
+        exact &= own.value_size >= values
     else:
         whole = (value.mT @ out).flatten(0, 1)  # [head·width width]: what each head makes of a token
         if own.value_size == source.width:
             shared = torch.eye(source.width, dtype=whole.dtype, device=whole.device)
         else:
             shared = torch.linalg.eigh(whole.mT @ whole).eigenvectors[:, -own.value_size :].mT
-            exact = False
-        values = (whole @ shared.mT).unflatten(0, (heads, source.width))
+            exact &= source.combine == "add" and own.value_size >= values
+        giving = (whole @ shared.mT).unflatten(0, (heads, source.width))
         own.out_proj.weight.copy_(shared.T)
-    own.v_proj.weight.copy_(values.mT.flatten(0, 1))
+    own.v_proj.weight.copy_(giving.mT.flatten(0, 1))
     own.v_proj.bias.zero_()
     # rows of attention sum to one, so that a bias of the values comes out as it went in
-    own.out_proj.bias.copy_(parts["out_proj"].bias.double() + value_bias @ weights["out_proj"].T)
+    own.out_proj.bias.copy_(parts["out_proj"].bias.double() + torch.einsum("hv,hvw->w", value_bias, out))
     return exact
 
 

@@ -14,7 +14,7 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import capture_outputs
 
 from thalweg.errors import InputError
-from thalweg.identifiable.attention import HeadProjections, attend, head_sizes
+from thalweg.identifiable.attention import HeadProjections, attend, check_whole, head_sizes
 from thalweg.identifiable.encoder import PostNorm
 
 
@@ -49,8 +49,11 @@ class IdentifiableConfig(PreTrainedConfig):
             self.hidden_size, self.num_attention_heads, self.key_size, self.value_size, self.combine
         )
         for name in ("vocab_size", "num_hidden_layers", "intermediate_size", "max_position_embeddings"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} was given {getattr(self, name)!r}; expected a whole number from 1")
+            check_whole(name, getattr(self, name))
+        if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
+            raise InputError(
+                f"pad_token_id was given {self.pad_token_id!r}; expected one of the {self.vocab_size} tokens, or None"
+            )
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout was given {self.dropout!r}; expected a number from 0 to below 1")
         super().__post_init__(**kwargs)

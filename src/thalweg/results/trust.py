@@ -112,6 +112,7 @@ class Layer:
     layer: int
     heads: int
     heads_added: bool
+    narrow: bool  # the heads' outputs have more dimensions than the layer's
     ambiguity_apart: int
     ambiguity_together: int
 
@@ -125,11 +126,17 @@ class Layer:
         if self.separable:
             return f"layer {self.layer}: its output tells the outputs of its heads apart"
         lost = self.ambiguity_together - self.ambiguity_apart
-        why = "its heads are added" if self.heads_added else "its projection is narrower than its heads"
+        why = (
+            "its heads are added"
+            if self.heads_added
+            else "its projection is narrower than its heads"
+            if self.narrow
+            else "its projection is nearly singular"
+        )
         return (
-            f"layer {self.layer}: {why}: its output leaves {lost} dimensions of what the heads wrote unknown. With it "
-            f"alone, a position's rows of all {self.heads} heads have {self.ambiguity_together} free dimensions "
-            f"together; with the heads' own outputs {self.ambiguity_apart}"
+            f"layer {self.layer}: {why}, and its output does not show all that they wrote. With it alone, a position's "
+            f"rows of all {self.heads} heads have {self.ambiguity_together} free dimensions together, {lost} more than "
+            "with the heads' own outputs"
         )
 
 
@@ -175,10 +182,6 @@ class Certificate:
             f"taken as given and only small changes of the query are thought of. {counts['not identifiable']} cannot. "
             f"Weights can be determined outright for {span} visible tokens at most."
         )
-
-    def longest(self) -> int:
-        """A bound on the number of visible tokens at which all heads can be read."""
-        return min(one.longest for one in self.heads)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain lists and numbers, ready for JSON."""

@@ -1,6 +1,7 @@
 """Labelled texts, and which of them a model learns from, is chosen by, and is tested on."""
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -79,7 +80,8 @@ class Data:
     def labels(self) -> tuple[str, ...]:
         """The labels in order: as numbers where all are whole numbers."""
         found = set(self.training.labels)
-        return tuple(sorted(found, key=int if all(map(_is_whole, found)) else None))
+        whole = all(re.fullmatch(r"-?[0-9]+", label) for label in found)
+        return tuple(sorted(found, key=lambda label: (int(label) if whole else 0, label)))
 
 
 def split(examples: Examples, share: float, seed: int) -> tuple[Examples, Examples]:
@@ -108,10 +110,6 @@ def split(examples: Examples, share: float, seed: int) -> tuple[Examples, Exampl
 def listed(labels: Sequence[str]) -> str:
     """Labels as an error names them."""
     return ", ".join(map(repr, labels[:SHOWN])) + (f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else "")
-
-
-def _is_whole(label: str) -> bool:
-    return label.lstrip("-").isdecimal() and label.isascii()
 
 
 def _is_unicode(text: str) -> bool:

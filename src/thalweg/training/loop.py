@@ -58,6 +58,10 @@ class Epoch:
         return Score(self.validation_loss, self.validation_accuracy)
 
 
+class DivergedError(InputError):
+    """Nothing can be learnt on from here."""
+
+
 class Learner:
     """A model's weights, the best so far, and all that changes while they are learnt."""
 
@@ -109,7 +113,7 @@ class Learner:
 
     def _check(self, loss: float) -> None:
         if not isfinite(loss):
-            raise InputError(
+            raise DivergedError(
                 f"the loss is {loss} after {self.step} steps: the training came apart. Choose a lower rate than "
                 f"{self.optimizer.defaults['lr']:g}, and check the weights that it starts from, if any"
             )
@@ -164,7 +168,7 @@ def fit(
         store.keep("checkpoint", tensors, {**header, "seconds": before + time.monotonic() - start})
         return time.monotonic()
 
-    with same_randomness(), progress("training") as report:
+    with same_randomness(), _forgotten_if_it_comes_apart(store), progress("training") as report:
         if judge_start and not kept:
             learner.judge(validate(), None)
         last = start if kept else keep()
@@ -187,6 +191,16 @@ def fit(
     learner.take_best()
     model.eval()
     return learner, before + time.monotonic() - start
+
+
+@contextmanager
+def _forgotten_if_it_comes_apart(store: Folder) -> Iterator[None]:
+    """What was kept of a training that came apart would only be in the way of the next."""
+    try:
+        yield
+    except DivergedError:
+        store.drop_unfinished()
+        raise
 
 
 def height(part: float) -> float:

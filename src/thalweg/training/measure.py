@@ -14,7 +14,7 @@ from thalweg.rates import Rate, Tally
 from thalweg.results.trust import Head, Layer
 from thalweg.training.loop import Score
 from thalweg.training.result import Figures
-from thalweg.trusting import long_piece, trust
+from thalweg.trusting import certified_length, trust
 
 CERTIFIED = 8  # texts, the longest ones
 
@@ -51,15 +51,13 @@ def figures(subject: Subject, texts: Sequence[str], ids: Ids, validation: Asked,
             heads += found.heads
             layers += found.layers
             report(done, len(longest))
-    # one token more than values and row sums could ever tell apart, where the model takes so many
-    piece = long_piece(subject, texts, max(head.value_size for head in heads) + 2)
-    stops = [head.longest for head in trust(subject, piece).heads if not head.determined]
+    certified, tried = certified_length(subject, texts)
     return Figures(
         validation=validation.accuracy(),
         test=None if test is None else test.accuracy(),
         parameters=sum(weight.numel() for weight in subject.model.parameters()),
-        certified_length=min(stops, default=len(piece)),
-        tried_length=len(piece),
+        certified_length=certified,
+        tried_length=tried,
         identifiable=sum(head.determined for head in heads) / len(heads),
         separable=sum(layer.separable for layer in layers) / len(layers),
         certified_texts=len(longest),

@@ -12,7 +12,7 @@ from thalweg.training.plan import HEADS, LAYERS, WIDTH, Plan
 if TYPE_CHECKING:
     from thalweg.identifiable import IdentifiableConfig, IdentifiableForSequenceClassification
 
-Inherited = dict[str, tuple[str, ...]]
+Taken = dict[str, tuple[str, ...]]
 
 
 def configured(plan: Plan, labels: Sequence[str], source: Subject | None) -> "IdentifiableConfig":
@@ -56,7 +56,7 @@ def configured(plan: Plan, labels: Sequence[str], source: Subject | None) -> "Id
 
 def built(
     config: "IdentifiableConfig", seed: int, source: Subject | None
-) -> tuple["IdentifiableForSequenceClassification", Inherited | None]:
+) -> tuple["IdentifiableForSequenceClassification", Taken | None]:
     """The model with its first weights, which depend on the seed alone, and what of them comes from another model."""
     from thalweg.identifiable import IdentifiableForSequenceClassification, inherit
 

@@ -1,12 +1,14 @@
 """What is asked of a training: the sizes of the model, and how it learns."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from thalweg.errors import InputError
+from thalweg.identifiable.attention import Combine
 
-Combine = Literal["add", "con"]
 WIDTH, HEADS, LAYERS, LENGTH = 128, 4, 1, 512  # of a model that starts from nothing
+VOCABULARY, SHARE = 8000, 0.1
+SHORTEST = 8  # tokens that a capture learns a model's wiring from
 RATE, RATE_INHERITED = 1e-3, 1e-4  # weights that know something already are moved less
 
 
@@ -28,8 +30,8 @@ class Plan:
     heads: int | None = None
     width: int | None = None
     max_length: int | None = None
-    vocabulary: int = 8000
-    validation_share: float = 0.1
+    vocabulary: int = VOCABULARY
+    validation_share: float = SHARE
     epochs: int = 10
     patience: int = 3
     batch_tokens: int = 1024
@@ -38,13 +40,9 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.combine not in ("add", "con"):
-            raise InputError(f'combine was given {self.combine!r}; expected "add" or "con"')
-        for name in ("key_size", "value_size", "layers", "heads", "width"):
+        for name, least in (("layers", 1), ("heads", 1), ("width", 1), ("max_length", SHORTEST)):
             if getattr(self, name) is not None:
-                _check_whole(name, getattr(self, name), 1)
-        if self.max_length is not None:
-            _check_whole("max_length", self.max_length, 3)  # one token between two special ones
+                _check_whole(name, getattr(self, name), least)
         for name, least in (("vocabulary", 100), ("epochs", 1), ("patience", 1), ("batch_tokens", 1)):
             _check_whole(name, getattr(self, name), least)
         if not _number(self.validation_share) or not 0 < self.validation_share < 1:

@@ -16,10 +16,10 @@ from thalweg.training.storage import RESULT, read_result
 class Figures:
     """A classifier in numbers.
 
-    `certified_length` is the number of visible tokens up to which weights are determined, of the head where that is
-    smallest, on validation texts joined to `tried_length` tokens: more than values can tell apart, or as many as the
-    texts have and the model takes. `identifiable` is the share of heads that are determined on the longest of the
-    validation texts as they are, of which `longest` is the length. Both take each head's own output as known;
+    `certified_length` is the largest number of tokens at which the weights of all heads are determined, in pieces cut
+    from the validation texts joined together; `tried_length` is the largest that was tried. `identifiable` is the
+    share of heads that are determined on the longest of the validation texts as they are, of which `longest` is the
+    length. Both take each head's own output as known;
     `separable` is the share of layers whose output tells their heads' outputs apart on these texts.
     """
 

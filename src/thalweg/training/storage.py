@@ -1,7 +1,9 @@
 """The folder of a run: what it can go on from after a kill, and in the end the model and what is known of it."""
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +14,7 @@ from thalweg.files import draft_of, read_tensors, write_tensors
 
 Stage = Literal["checkpoint", "teacher"]
 STAGES: tuple[Stage, ...] = ("teacher", "checkpoint")
-SCHEMA = 1
+SCHEMA = 2
 RESULT = "training.json"
 
 
@@ -30,11 +32,30 @@ class Folder:
             raise InputError(f"{str(path)!r} holds files that are not of a training; choose a new or an empty folder")
         try:
             path.mkdir(parents=True, exist_ok=True)
-            for one in path.iterdir():
-                if _is_draft(one):  # of a run that was killed while it wrote
-                    one.unlink()
         except OSError as error:
             raise self._unwritable(error) from error
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes out of the folder for as long as something is written into it."""
+        try:
+            import fcntl
+        except ImportError:  # Windows has no such locks
+            yield
+            return
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for one in self.path.iterdir():
+                if _is_draft(one):  # of a run that was killed while it wrote
+                    one.unlink()
+            yield
+        except BlockingIOError as error:
+            raise InputError(
+                f"another run is writing into {str(self.path)!r}; wait for it or choose another folder"
+            ) from error
+        finally:
+            os.close(handle)
 
     def finished(self) -> dict[str, Any] | None:
         """The result, if the run came to its end."""

@@ -26,13 +26,14 @@ def learn_tokenizer(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenize
     inner: Any = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     inner.normalizer = normalizers.BertNormalizer(lowercase=True)
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    characters = min(CHARACTERS, (vocabulary - len(SPECIAL)) // 2)  # each alone and inside of words
     counts = Counter(character for text in texts for character in inner.normalizer.normalize_str(text))
-    frequent = sorted(counts, key=lambda character: (-counts[character], character))[:CHARACTERS]
+    frequent = sorted(counts, key=lambda character: (-counts[character], character))[:characters]
     inside = [f"##{character}" for character in sorted(frequent) if not character.isspace()]
     trainer: Any = trainers.WordPieceTrainer(
-        vocab_size=max(vocabulary, 2 * len(inside) + len(SPECIAL)),
+        vocab_size=vocabulary,
         special_tokens=[*SPECIAL, *inside],
-        limit_alphabet=CHARACTERS,
+        limit_alphabet=characters,
         min_frequency=TWICE,
         show_progress=False,
     )
@@ -49,6 +50,12 @@ def prepared(tokenizer: PreTrainedTokenizerBase, longest: int) -> PreTrainedToke
     own.model_max_length = longest
     own.padding_side = own.truncation_side = "right"
     return own
+
+
+def described(tokenizer: PreTrainedTokenizerBase) -> str:
+    """All that a tokenizer does, as text: the same for the same one."""
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
+    return repr(sorted(tokenizer.get_vocab().items())) if backend is None else str(backend.to_str())
 
 
 def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest: int | None) -> list[list[int]]:

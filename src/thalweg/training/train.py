@@ -25,7 +25,7 @@ from thalweg.training.plan import Plan
 from thalweg.training.result import Training
 from thalweg.training.storage import Folder
 from thalweg.training.teacher import check_teacher, label_names, learning_loss, teach
-from thalweg.training.tokenizer import learn_tokenizer, prepared, token_ids
+from thalweg.training.tokenizer import described, learn_tokenizer, prepared, token_ids
 
 
 def train(
@@ -69,56 +69,57 @@ def train(
     if teacher is not None:
         check_teacher(teacher, labels)
     store = Folder(Path(out), _configuration(plan, data, labels, init_from, teacher, tokenizer))
-    if store.finished() is not None:
-        store.drop_unfinished()
-        return Training.load(out)
+    with store.alone():
+        if store.finished() is not None:
+            store.drop_unfinished()
+            return Training.load(out)
 
-    if tokenizer is None:
-        tokenizer = prepared(learn_tokenizer(data.training.texts, plan.vocabulary), longest)
-    pad: Any = tokenizer.pad_token_id
-    if started is None:
-        config.vocab_size, config.pad_token_id = len(tokenizer), pad
-    model, inherited = started or built(config, plan.seed, None)
-    parts = {"training": data.training, "validation": data.validation, **({"test": test} if test else {})}
-    ids = {name: token_ids(tokenizer, one.texts, longest) for name, one in parts.items()}
-    gold = {name: gold_of(one.labels, labels) for name, one in parts.items()}
-    taught = None if teacher is None else teach(teacher, data, labels, store)
+        if tokenizer is None:
+            tokenizer = prepared(learn_tokenizer(data.training.texts, plan.vocabulary), longest)
+        pad: Any = tokenizer.pad_token_id
+        if started is None:
+            config.vocab_size, config.pad_token_id = 1 + max(tokenizer.get_vocab().values()), pad
+        model, inherited = started or built(config, plan.seed, None)
+        parts = {"training": data.training, "validation": data.validation, **({"test": test} if test else {})}
+        ids = {name: token_ids(tokenizer, one.texts, longest) for name, one in parts.items()}
+        gold = {name: gold_of(one.labels, labels) for name, one in parts.items()}
+        taught = None if teacher is None else teach(teacher, data, labels, store)
 
-    def asked(name: str) -> Asked:
-        return Asked(predict(model, ids[name], pad), gold[name])
+        def asked(name: str) -> Asked:
+            return Asked(predict(model, ids[name], pad), gold[name])
 
-    def validate() -> Score:
-        return asked("validation").score()
+        def validate() -> Score:
+            return asked("validation").score()
 
-    loss = learning_loss(gold["training"], taught)
-    learner, seconds = fit(model, ids["training"], pad, loss, validate, plan, store, inherited is not None)
-    subject = Subject(model, tokenizer, "classification", str(out))
-    result = Training(
-        folder=str(out),
-        figures=figures(
-            subject, data.validation.texts, ids["validation"], asked("validation"), asked("test") if test else None
-        ),
-        teacher=None if taught is None else taught.figures,
-        history=tuple(learner.history),
-        best_epoch=learner.best_epoch.number,
-        seconds=seconds,
-        labels=labels,
-        counts={
-            **{f"{name} examples": len(rows) for name, rows in ids.items()},
-            "training texts at the length limit": sum(len(row) >= longest for row in ids["training"]),
-            "pieces of the tokenizer": len(tokenizer),
-        },
-        inherited=inherited,
-        configuration=store.configuration,
-        provenance={
-            "thalweg": thalweg.__version__,
-            "transformers": transformers.__version__,
-            "torch": torch.__version__,
-        },
-    )
-    _save(model, tokenizer, store.path)
-    store.finish(result.to_dict())
-    return result
+        loss = learning_loss(gold["training"], taught)
+        learner, seconds = fit(model, ids["training"], pad, loss, validate, plan, store, inherited is not None)
+        subject = Subject(model, tokenizer, "classification", str(out))
+        result = Training(
+            folder=str(out),
+            figures=figures(
+                subject, data.validation.texts, ids["validation"], asked("validation"), asked("test") if test else None
+            ),
+            teacher=None if taught is None else taught.figures,
+            history=tuple(learner.history),
+            best_epoch=learner.best_epoch.number,
+            seconds=seconds,
+            labels=labels,
+            counts={
+                **{f"{name} examples": len(rows) for name, rows in ids.items()},
+                "training texts at the length limit": sum(len(row) >= longest for row in ids["training"]),
+                "pieces of the tokenizer": len(tokenizer),
+            },
+            inherited=inherited,
+            configuration=store.configuration,
+            provenance={
+                "thalweg": thalweg.__version__,
+                "transformers": transformers.__version__,
+                "torch": torch.__version__,
+            },
+        )
+        _save(model, tokenizer, store.path)
+        store.finish(result.to_dict())
+        return result
 
 
 def _tokenizer(
@@ -156,14 +157,13 @@ def _configuration(
     tokenizer: PreTrainedTokenizerBase | None,
 ) -> dict[str, Any]:
     """All that the outcome depends on: choices as they are, examples and weights by a digest."""
-    pieces = None if tokenizer is None else sorted((number, piece) for piece, number in tokenizer.get_vocab().items())
     return {
         **asdict(plan),
         "labels": list(labels),
         "training examples": data.training.digest(),
         "validation examples": data.validation.digest(),
         "test examples": None if data.test is None else data.test.digest(),
-        "tokenizer": None if pieces is None else digest([piece for _, piece in pieces]),
+        "tokenizer": None if tokenizer is None else digest([described(tokenizer)]),
         "weights to start from": None if source is None else fingerprint(source.model),
         "teacher": None if teacher is None else fingerprint(teacher.model),
     }
