@@ -98,6 +98,10 @@ class Bench:
         header = read_header(folder)
         return Bench.of(read_rows(folder), header["configuration"], header["provenance"], folder)
 
+    def values(self, metric: str) -> dict[str, Float[np.ndarray, " input"]]:
+        """One metric's values by method, one for each example; NaN where there is none."""
+        return _table(self.rows, self.methods, sorted({row["example"] for row in self.rows}), metric)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rows as plain lists and numbers, ready for JSON."""
         return _plain(

@@ -1,0 +1,120 @@
+"""The verb-number task of P4: sentences up to the verb, singular or plural, and the encoder that learns it.
+
+The paper trains on more than a million sentences of Wikipedia (Linzen et al. 2016). Of those some thousand are at hand:
+2,000 are for the test, as in the paper. The others are learnt from, with other corpora of agreement, and with what is cut
+from running text wherever is, was, has, are or were stands, since the form says its number.
+"""
+
+import gzip
+import json
+import random
+import re
+from collections.abc import Iterator
+
+from transformers import RobertaPreLayerNormConfig
+
+from thalweg.claims.lab import Lab
+from thalweg.faithfulness.data import Example
+from thalweg.models.load import Subject, load
+from thalweg.tables import read_texts
+from thalweg.training.data import Examples
+from thalweg.training.plan import Plan
+from thalweg.training.result import Training
+from thalweg.training.train import train
+
+NUMBERS = {"is": "singular", "was": "singular", "has": "singular", "are": "plural", "were": "plural"}
+TESTED, CHOSEN_BY = 2000, 1500
+SINGULAR = 45_000  # of running text; there are far more of them than plural ones
+LONGEST = 40  # words before the verb
+BLANKED = 0.05  # of the words that are learnt from, so that the model knows what a missing word looks like
+WORD = re.compile(r"[a-z]+|[0-9]+|[^\sa-z0-9]")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+LENGTH, LAYERS, HEADS, WIDTH = 64, 6, 8, 128
+
+Row = tuple[str, str]  # what stands before the verb, and the verb's number
+
+
+def examples(lab: Lab) -> tuple[Examples, Examples, Examples]:
+    """(to learn from, to choose by, to test on); no test text is among the others."""
+    wikipedia = _labelled(lab, "agreement_linzen", "all.jsonl")
+    random.Random(0).shuffle(wikipedia)
+    tested, learnt = wikipedia[: lab.many(TESTED, 100)], wikipedia[TESTED:]
+    if not lab.quick:
+        for name in ("agreement_brown", "agreement_ewt", "agreement_gum"):
+            learnt += _labelled(lab, name, "train.jsonl")
+        learnt += _cut_from_text(lab)
+    unseen = {text for text, _ in tested}
+    learnt = [row for row in dict.fromkeys(learnt) if row[0] not in unseen]
+    random.Random(1).shuffle(learnt)
+    chosen, learnt = learnt[: lab.many(CHOSEN_BY, 100)], learnt[CHOSEN_BY:][: lab.many(len(learnt), 400)]
+    chance = random.Random(2)
+    blanked = [(" ".join(_blanked(text.split(" "), chance)), number) for text, number in learnt]
+    return _examples(blanked), _examples(chosen), _examples(tested)
+
+
+def _examples(rows: list[Row]) -> Examples:
+    return Examples([text for text, _ in rows], [number for _, number in rows])
+
+
+def _blanked(words: list[str], chance: random.Random) -> list[str]:
+    return ["[MASK]" if chance.random() < BLANKED else word for word in words]
+
+
+def _labelled(lab: Lab, *parts: str) -> list[Row]:
+    found = []
+    for line in lab.file(*parts).read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        before = row["text"].lower().split(" ")[: row["verb_index"]]
+        if 2 <= len(before) <= LONGEST:
+            found.append((" ".join(before), row["verb_number"]))
+    return found
+
+
+def _cut_from_text(lab: Lab) -> list[Row]:
+    chance, found = random.Random(3), dict[Row, None]()
+    for text in _running_text(lab):
+        for sentence in SENTENCE_END.split(text):
+            words = WORD.findall(sentence.lower())
+            places = [place for place, word in enumerate(words) if word in NUMBERS and 2 <= place <= LONGEST]
+            if places and "unk" not in words:
+                place = chance.choice(places)
+                found[" ".join(words[:place]), NUMBERS[words[place]]] = None
+    rows = list(found)
+    chance.shuffle(rows)
+    singular = [row for row in rows if row[1] == "singular"]
+    return singular[:SINGULAR] + [row for row in rows if row[1] == "plural"]
+
+
+def _running_text(lab: Lab) -> Iterator[str]:
+    with gzip.open(lab.file("imdb25k", "train.jsonl.gz"), "rt", encoding="utf-8") as lines:
+        for line in lines:
+            yield re.sub(r"<br\s*/?>", " ", json.loads(line)["text"])
+    for name in ("valid", "test"):
+        yield from read_texts(lab.file("wikitext2", f"{name}.txt"))
+    for name in ("ag_news", "dbpedia14", "yelp_polarity"):
+        yield from read_texts(lab.file(name, "train.tsv"))
+
+
+def learnt(lab: Lab) -> tuple[Subject, Training]:
+    """The paper's encoder: blocks as in GPT-2 (norms before attention and MLP) without a causal mask, read at [CLS]."""
+
+    def get() -> tuple[Subject, Training]:
+        parts = examples(lab)
+        folder = lab.folder("agreement") / "encoder"
+        config = RobertaPreLayerNormConfig(
+            hidden_size=WIDTH,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=HEADS,
+            intermediate_size=4 * WIDTH,
+            hidden_act="gelu_new",
+            max_position_embeddings=LENGTH + 2,
+        )
+        plan = Plan(max_length=LENGTH, epochs=lab.many(6, 1), patience=3, batch_tokens=4096)
+        found = train(parts[0], folder, plan, validation=parts[1], test=parts[2], config=config)
+        return load(folder), found
+
+    return lab.once("agreement", get)
+
+
+def tested(lab: Lab, count: int) -> list[Example]:
+    return [Example(text) for text in examples(lab)[2].texts[: lab.many(count)]]
