@@ -1,19 +1,22 @@
 """The verb-number task of P4: sentences up to the verb, singular or plural, and the encoder that learns it.
 
-The paper trains on more than a million sentences of Wikipedia (Linzen et al. 2016). Of those some thousand are at hand:
-2,000 are for the test, as in the paper. The others are learnt from, with other corpora of agreement, and with what is cut
-from running text wherever is, was, has, are or were stands, since the form says its number.
+The paper trains on more than a million sentences of Wikipedia (Linzen et al. 2016). Of those some thousand are at
+hand: 2,000 are for the test, as in the paper. The others are learnt from, with other corpora of agreement, and with
+what is cut from running text wherever is, was, has, are or were stands, since the form says its number.
 """
 
 import gzip
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+import numpy as np
+from jaxtyping import Float
 from transformers import RobertaPreLayerNormConfig
 
 from thalweg.claims.lab import Lab
+from thalweg.faithfulness.bench import bench
 from thalweg.faithfulness.data import Example
 from thalweg.models.load import Subject, load
 from thalweg.tables import read_texts
@@ -30,8 +33,12 @@ BLANKED = 0.05  # of the words that are learnt from, so that the model knows wha
 WORD = re.compile(r"[a-z]+|[0-9]+|[^\sa-z0-9]")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 LENGTH, LAYERS, HEADS, WIDTH = 64, 6, 8, 128
+METHODS = ("raw_attention", "attention_rollout", "attention_flow")
+BLANK_OUT, GRADIENTS = "blank_out_agreement_mask", "gradient_agreement"
+TEXTS = 300  # of the test that correlations are measured on
 
 Row = tuple[str, str]  # what stands before the verb, and the verb's number
+Values = Mapping[str, Float[np.ndarray, " input"]]
 
 
 def examples(lab: Lab) -> tuple[Examples, Examples, Examples]:
@@ -57,7 +64,9 @@ def _examples(rows: list[Row]) -> Examples:
 
 
 def _blanked(words: list[str], chance: random.Random) -> list[str]:
-    return ["[MASK]" if chance.random() < BLANKED else word for word in words]
+    """Some words missing, never all of them."""
+    found = ["[MASK]" if chance.random() < BLANKED else word for word in words]
+    return found if set(found) != {"[MASK]"} else words
 
 
 def _labelled(lab: Lab, *parts: str) -> list[Row]:
@@ -118,3 +127,25 @@ def learnt(lab: Lab) -> tuple[Subject, Training]:
 
 def tested(lab: Lab, count: int) -> list[Example]:
     return [Example(text) for text in examples(lab)[2].texts[: lab.many(count)]]
+
+
+def at(method: str, layer: int) -> str:
+    """A method at a layer, counted from 1 as the papers do."""
+    return f"{method}:layer={layer - 1}"
+
+
+def correlations(lab: Lab, metric: str) -> Values:
+    """By method and layer, for every sentence."""
+
+    def get() -> Mapping[str, Values]:
+        subject, _ = learnt(lab)
+        found = bench(
+            subject,
+            tested(lab, TEXTS),
+            [*(at(method, layer) for method in METHODS for layer in range(1, LAYERS + 1)), "alti", "globenc"],
+            [BLANK_OUT, GRADIENTS],
+            folder=lab.folder("bench") / "agreement",
+        )
+        return {name: found.values(name) for name in (BLANK_OUT, GRADIENTS)}
+
+    return lab.once("correlations", get)[metric]

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 
 from thalweg.capture.record import Block
-
+from thalweg.claims import agreement
 from thalweg.claims.lab import Lab
 from thalweg.claims.ledger import Effect, Figure, Found, claim, mean_of
 from thalweg.decompose.parts import decompose
@@ -83,8 +83,8 @@ def _against(
     "comprehensiveness",
     "P3",
     "faithfulness tables",
-    "Removing the tokens that ALTI ranks highest lowers the prediction more than those of rollout, GlobEnc, gradients and "
-    "integrated gradients (RoBERTa, SST-2: 0.269 against 0.076, 0.161, 0.190, 0.223).",
+    "Removing the tokens that ALTI ranks highest lowers the prediction more than those of rollout, GlobEnc, gradients "
+    "and integrated gradients (RoBERTa, SST-2: 0.269 against 0.076, 0.161, 0.190, 0.223).",
 )
 def _(lab: Lab) -> Found:
     values = sentiment_bench(lab).values("comprehensiveness_delete")
@@ -161,16 +161,14 @@ def _(lab: Lab) -> Found:
     "blank-out-correlation",
     "P3",
     "correlations (first version)",
-    "On subject-verb agreement ALTI correlates with blank-out (0.40 on BERT) more than raw attention (0.24) and rollout "
-    "(−0.02).",
+    "On subject-verb agreement ALTI correlates with blank-out (0.40 on BERT) more than raw attention (0.24) and "
+    "rollout (−0.02).",
 )
 def _(lab: Lab) -> Found:
-    from thalweg.claims.flows import BLANK_OUT, TEXTS, correlations
-
-    values = correlations(lab, BLANK_OUT)
-    top = {name: f"{name}:layer=5" for name in ("raw_attention", "attention_rollout")}
+    values = agreement.correlations(lab, agreement.BLANK_OUT)
+    top = {name: agreement.at(name, agreement.LAYERS) for name in ("raw_attention", "attention_rollout")}
     return Found(
-        f"the encoder trained here for verb number, {lab.many(TEXTS)} test sentences",
+        f"the encoder trained here for verb number, {lab.many(agreement.TEXTS)} test sentences",
         tuple(Effect(f"ρ, ALTI − {name}", mean_of(values["alti"] - values[one])) for name, one in top.items()),
         (Figure("alti", mean_of(values["alti"])),),
     )
@@ -205,8 +203,8 @@ def _(lab: Lab) -> Found:
     "robust",
     "P3",
     "robustness across seeds",
-    "ALTI is more alike across seeds of a model than gradient methods (MultiBERTs, median ρ 0.91; gradient 0.73, gradient × "
-    "input 0.66, integrated gradients 0.65).",
+    "ALTI is more alike across seeds of a model than gradient methods (MultiBERTs, median ρ 0.91; gradient 0.73, "
+    "gradient × input 0.66, integrated gradients 0.65).",
 )
 def _(lab: Lab) -> Found:
     seeds = _seeds(lab)
@@ -219,8 +217,8 @@ def _(lab: Lab) -> Found:
         folder=lab.folder("bench") / "seeds",
     ).values("seed_robustness")
     return Found(
-        f"{len(seeds)} encoders of 4 layers trained from nothing on SST-2, the first against the others where they give the "
-        f"same answer, {lab.many(TEXTS)} test sentences",
+        f"{len(seeds)} encoders of 4 layers trained from nothing on SST-2, the first against the others where they "
+        f"give the same answer, {lab.many(TEXTS)} test sentences",
         _against(found, GRADIENTS, "above", "ρ across seeds"),
         tuple(Figure(name, mean_of(found[name])) for name in ("alti", "attention_rollout", *GRADIENTS)),
     )
@@ -237,7 +235,14 @@ def _seeds(lab: Lab) -> list[Subject]:
         for seed in range(lab.many(SEEDS, 2)):
             folder = lab.folder("seeds") / str(seed)
             plan = Plan(
-                combine="con", layers=4, heads=4, width=128, max_length=64, epochs=lab.many(2, 1), batch_tokens=2048, seed=seed
+                combine="con",
+                layers=4,
+                heads=4,
+                width=128,
+                max_length=64,
+                epochs=lab.many(2, 1),
+                batch_tokens=2048,
+                seed=seed,
             )
             train(texts, folder, plan, validation=chosen, tokenizer=lab.shipped().tokenizer)
             found.append(load(folder))
@@ -250,7 +255,8 @@ def _seeds(lab: Lab) -> list[Subject]:
     "anisotropy",
     "P3",
     "anisotropy figure",
-    "Hidden states of different tokens point in similar directions, the transformed vectors that ALTI compares much less.",
+    "Hidden states of different tokens point in similar directions, the transformed vectors that ALTI compares much "
+    "less.",
 )
 def _(lab: Lab) -> Found:
     subject, said = sentiment(lab)
@@ -272,7 +278,7 @@ def _(lab: Lab) -> Found:
 
 
 def _drawn(subject: Subject, text: str, chance: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """For every layer what goes in at one token, and one vector that it gets from another: ([layer width], the same)."""
+    """For every layer what goes in at one token, and what it gets from one token: ([layer width], [layer width])."""
     blocks = subject.capture(text).blocks
     query, key = chance.integers(0, len(blocks[0].input), 2)
     return torch.stack([block.input[query] for block in blocks]), torch.stack(

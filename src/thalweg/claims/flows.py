@@ -1,47 +1,30 @@
 """P4: followed through the layers, attention agrees better with what removing a token does than taken layer by layer.
 
-Tables 1 and 2 are about an encoder of 6 layers, 8 heads and width 128 that tells a verb's number from the words before it;
-it is trained here (`agreement.py`). Table 3 is about DistilBERT on SST-2, for which MiniLM stands in, fine-tuned.
+Tables 1 and 2 are about an encoder of 6 layers, 8 heads and width 128 that tells a verb's number from the words before
+it; it is trained here (`agreement.py`). Table 3 is about DistilBERT on SST-2, for which MiniLM stands in, fine-tuned.
 """
-
-from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Float
 
-from thalweg.claims.agreement import LAYERS, learnt, tested
+from thalweg.claims.agreement import (
+    BLANK_OUT,
+    GRADIENTS,
+    LAYERS,
+    METHODS,
+    TEXTS,
+    Values,
+    at,
+    correlations,
+    learnt,
+    tested,
+)
 from thalweg.claims.contributions import sentiment, sentiment_bench
 from thalweg.claims.lab import Lab
 from thalweg.claims.ledger import Effect, Figure, Found, NotHereError, as_mean, claim, mean_of
 from thalweg.explaining import explain
-from thalweg.faithfulness.bench import bench
 
-METHODS = ("raw_attention", "attention_rollout", "attention_flow")
 SHORT = {"raw_attention": "raw", "attention_rollout": "rollout", "attention_flow": "flow"}
-BLANK_OUT, GRADIENTS = "blank_out_agreement_mask", "gradient_agreement"
-Values = Mapping[str, Float[np.ndarray, " input"]]
-TEXTS = 300
-
-
-def _at(method: str, layer: int) -> str:
-    return f"{method}:layer={layer - 1}"
-
-
-def correlations(lab: Lab, metric: str) -> Values:
-    """By method and layer, for every sentence."""
-
-    def get() -> Mapping[str, Values]:
-        subject, _ = learnt(lab)
-        found = bench(
-            subject,
-            tested(lab, TEXTS),
-            [*(_at(method, layer) for method in METHODS for layer in range(1, LAYERS + 1)), "alti", "globenc"],
-            [BLANK_OUT, GRADIENTS],
-            folder=lab.folder("bench") / "agreement",
-        )
-        return {name: found.values(name) for name in (BLANK_OUT, GRADIENTS)}
-
-    return lab.once("correlations", get)[metric]
 
 
 def _on(lab: Lab) -> str:
@@ -50,7 +33,8 @@ def _on(lab: Lab) -> str:
 
 def _row(values: Values, method: str) -> tuple[Figure, ...]:
     return tuple(
-        Figure(f"{SHORT[method]} at layer {layer}", mean_of(values[_at(method, layer)])) for layer in range(1, LAYERS + 1)
+        Figure(f"{SHORT[method]} at layer {layer}", mean_of(values[at(method, layer)]))
+        for layer in range(1, LAYERS + 1)
     )
 
 
@@ -69,9 +53,7 @@ def _(lab: Lab) -> Found:
     assert found.figures.test is not None
     count = found.counts["test examples"]
     said = f"{found.counts['training examples']:,} sentences to learn from (the paper: over a million), {count:,} of "
-    return Found(
-        f"{said}Linzen et al. to test on", (Effect("accuracy", as_mean(found.figures.test, count), 0.9),)
-    )
+    return Found(f"{said}Linzen et al. to test on", (Effect("accuracy", as_mean(found.figures.test, count), 0.9),))
 
 
 @claim(
@@ -83,11 +65,16 @@ def _(lab: Lab) -> Found:
 )
 def _(lab: Lab) -> Found:
     values = correlations(lab, BLANK_OUT)
-    first = values[_at("raw_attention", 1)]
+    first = values[at("raw_attention", 1)]
     return Found(
         _on(lab),
         tuple(
-            Effect(f"ρ of raw attention, layer {layer} − layer 1", mean_of(values[_at("raw_attention", layer)] - first), 0.0, "below")
+            Effect(
+                f"ρ of raw attention, layer {layer} − layer 1",
+                mean_of(values[at("raw_attention", layer)] - first),
+                0.0,
+                "below",
+            )
             for layer in (3, 4)
         ),
         _row(values, "raw_attention"),
@@ -99,7 +86,7 @@ def _(lab: Lab) -> Found:
 )
 def _(lab: Lab) -> Found:
     values = correlations(lab, BLANK_OUT)
-    gain = _difference(values, _at("attention_rollout", LAYERS), _at("attention_rollout", 1))
+    gain = _difference(values, at("attention_rollout", LAYERS), at("attention_rollout", 1))
     return Found(
         _on(lab), (Effect("ρ of rollout, layer 6 − layer 1", mean_of(gain)),), _row(values, "attention_rollout")
     )
@@ -109,13 +96,13 @@ def _(lab: Lab) -> Found:
     "flow-rises",
     "P4",
     "table 1",
-    "Flow agrees with blank-out the better the higher the layer (0.32 to 0.70), and sooner than rollout (0.70 against 0.51 "
-    "at layer 3).",
+    "Flow agrees with blank-out the better the higher the layer (0.32 to 0.70), and sooner than rollout (0.70 against "
+    "0.51 at layer 3).",
 )
 def _(lab: Lab) -> Found:
     values = correlations(lab, BLANK_OUT)
-    gain = _difference(values, _at("attention_flow", LAYERS), _at("attention_flow", 1))
-    sooner = _difference(values, _at("attention_flow", 3), _at("attention_rollout", 3))
+    gain = _difference(values, at("attention_flow", LAYERS), at("attention_flow", 1))
+    sooner = _difference(values, at("attention_flow", 3), at("attention_rollout", 3))
     return Found(
         _on(lab),
         (
@@ -128,8 +115,8 @@ def _(lab: Lab) -> Found:
 
 def _top(lab: Lab, metric: str) -> Found:
     values = correlations(lab, metric)
-    raw = _at("raw_attention", LAYERS)
-    others = [_at(method, LAYERS) for method in METHODS[1:]]
+    raw = at("raw_attention", LAYERS)
+    others = [at(method, LAYERS) for method in METHODS[1:]]
     return Found(
         _on(lab),
         tuple(
@@ -168,7 +155,7 @@ def _(lab: Lab) -> Found:
 )
 def _(lab: Lab) -> Found:
     values = correlations(lab, GRADIENTS)
-    gain = _difference(values, _at("attention_flow", LAYERS), _at("attention_rollout", LAYERS))
+    gain = _difference(values, at("attention_flow", LAYERS), at("attention_rollout", LAYERS))
     return Found(
         _on(lab),
         (Effect("ρ at the top, flow − rollout", mean_of(gain)),),
@@ -265,7 +252,9 @@ def _(lab: Lab) -> Found:
     return Found(
         f"{subject.name}, {len(found)} sentences of MRPC, read at the last token",
         tuple(
-            Effect(f"what the first quarter gets, relative to its length: {SHORT[method]}", mean_of(found[:, place]), 1.0)
+            Effect(
+                f"what the first quarter gets, relative to its length: {SHORT[method]}", mean_of(found[:, place]), 1.0
+            )
             for place, method in enumerate(METHODS[1:])
         ),
     )
@@ -279,6 +268,6 @@ def _(lab: Lab) -> Found:
 )
 def _(lab: Lab) -> Found:
     raise NotHereError(
-        "it is about two sentences on BERT-base with its masked-language head, whose weights are not at hand; two sentences "
-        "would not decide it either"
+        "it is about two sentences on BERT-base with its masked-language head, whose weights are not at hand; two "
+        "sentences would not decide it either"
     )

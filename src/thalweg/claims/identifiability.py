@@ -5,6 +5,7 @@ are asked for at many sentences, the model that ships.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
@@ -41,8 +42,8 @@ def by_piece(lab: Lab, length: int, figure: Callable[[Certificate], float]) -> l
     "rank-bound",
     "P1",
     "attention identifiability",
-    "The rank of values times output projection is at most the head size, so that for longer inputs attention has a null "
-    "space of at least n − d_v dimensions.",
+    "The rank of values times output projection is at most the head size, so that for longer inputs attention has a "
+    "null space of at least n − d_v dimensions.",
 )
 def _(lab: Lab) -> Found:
     length = 4 * HEAD
@@ -80,8 +81,8 @@ def _(lab: Lab) -> Found:
 
     found = np.array(lab.kept("alternatives", measure))
     return Found(
-        f"{MINILM}, {lab.many(4)} {NOVEL} of {3 * HEAD} tokens, one head of every layer, two rows each; the model was run "
-        "with the other weights in place",
+        f"{MINILM}, {lab.many(4)} {NOVEL} of {3 * HEAD} tokens, one head of every layer, two rows each; the model was "
+        "run with the other weights in place",
         (
             Effect("distance of the other weights (total variation)", mean_of(found[:, 0])),
             Effect("change of the model's output, in what rounding allows", mean_of(found[:, 1]), 1.0, "below"),
@@ -102,7 +103,7 @@ def _(lab: Lab) -> Found:
         return float(np.nanmean([head.pearson for head in one.heads]))
 
     by_length = {length: np.array(by_piece(lab, length, pearson)) for length in lengths}
-    steps = zip(lengths[1:], lengths[2:], strict=False)
+    steps = pairwise(lengths[1:])
     return Found(
         f"{MINILM}, heads of size {HEAD}, {lab.many(8)} {NOVEL} for each length",
         (
@@ -162,7 +163,10 @@ def _tokens(lab: Lab) -> int:
 
 
 @claim(
-    "identity-depth", "P1", "token identifiability, by layer", "Tokens become less identifiable from their hidden states with depth."
+    "identity-depth",
+    "P1",
+    "token identifiability, by layer",
+    "Tokens become less identifiable from their hidden states with depth.",
 )
 def _(lab: Lab) -> Found:
     curve = _probes(lab).curve("linear", "cosine")
@@ -184,7 +188,12 @@ def _(lab: Lab) -> Found:
     return Found(_probed(lab), (Effect(f"mlp probe at layer {TOP}", as_mean(rate, _tokens(lab)), 0.5),))
 
 
-@claim("cosine-probe", "P1", "token identifiability", "Probes learnt and searched by cosine recover more tokens than by distance.")
+@claim(
+    "cosine-probe",
+    "P1",
+    "token identifiability",
+    "Probes learnt and searched by cosine recover more tokens than by distance.",
+)
 def _(lab: Lab) -> Found:
     pairs = {kind: [_probes(lab).curve(kind, way)[TOP] for way in ("cosine", "l2")] for kind in ("linear", "mlp")}
     return Found(
@@ -208,7 +217,12 @@ def _(lab: Lab) -> Found:
     )
 
 
-@claim("learnt-probe", "P1", "token identifiability, by layer", "Without a learnt map the nearest token is wrong first: identity fails.")
+@claim(
+    "learnt-probe",
+    "P1",
+    "token identifiability, by layer",
+    "Without a learnt map the nearest token is wrong first: identity fails.",
+)
 def _(lab: Lab) -> Found:
     learnt, plain = (_probes(lab).curve(kind, "cosine")[TOP] for kind in ("mlp", "identity"))
     return Found(
@@ -227,7 +241,9 @@ def _mixed(lab: Lab) -> dict[str, np.ndarray]:
     def measure() -> dict[str, list]:
         figures = []
         for text in lab.sentences(lab.many(24)):
-            figures.append(mixing(lab.shipped(), text, ["hidden_token_attribution"]).figures["hidden_token_attribution"])
+            figures.append(
+                mixing(lab.shipped(), text, ["hidden_token_attribution"]).figures["hidden_token_attribution"]
+            )
         names = ("own", "not_own", "by_distance")
         return {name: [getattr(one, name).tolist() for one in figures] for name in names}
 
@@ -246,7 +262,12 @@ def _(lab: Lab) -> Found:
     return Found(
         f"{MIXED}, {len(own)} sentences of MRPC",
         tuple(
-            Effect(f"own share, layer {step + 2} − layer {step + 1}", mean_of(own[:, step + 1] - own[:, step]), 0.0, "below")
+            Effect(
+                f"own share, layer {step + 2} − layer {step + 1}",
+                mean_of(own[:, step + 1] - own[:, step]),
+                0.0,
+                "below",
+            )
             for step in steps
         ),
         (Figure("own share at the top", mean_of(own[:, -1])),),
@@ -257,8 +278,8 @@ def _(lab: Lab) -> Found:
     "not-own",
     "P1",
     "hidden token attribution, by layer",
-    "At the last layer about 30 % of the tokens are no longer the largest contributor to their own state, and most still "
-    "are.",
+    "At the last layer about 30 % of the tokens are no longer the largest contributor to their own state, and most "
+    "still are.",
 )
 def _(lab: Lab) -> Found:
     lost = _mixed(lab)["not_own"]

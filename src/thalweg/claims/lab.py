@@ -55,9 +55,8 @@ class Lab:
         return self.memory[name]
 
     def kept(self, name: str, measure: FunctionType) -> Any:
-        """Numbers that take long to measure, as JSON keeps them: once, also over runs, until the experiment's file changes.
-
-        The models and texts are taken to be those that they were.
+        """Numbers that take long to measure, as JSON keeps them: once, also over runs, until the file of the experiment
+        changes. The models and texts are taken to be those that they were.
         """
 
         def get() -> Any:

@@ -1,6 +1,6 @@
 """From claims to a ledger: run each experiment, and say what became of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -9,7 +9,7 @@ import transformers
 import thalweg
 from thalweg.claims.lab import Lab
 from thalweg.claims.ledger import Claim, Entry, Ledger, NotHereError, list_claims
-from thalweg.errors import InputError
+from thalweg.errors import InputError, MissingExtraError
 
 
 def reproduce(
@@ -19,12 +19,14 @@ def reproduce(
     models: str | Path | None = None,
     runs: str | Path = "runs",
     quick: bool = False,
+    seen: Callable[[Entry], None] | None = None,
 ) -> Ledger:
     """Test claims of the papers on models at hand, all of them unless names are given.
 
     `data` is a folder of text sets and `models` one of packaged models, as docs/claims.md describes; what is missing
     makes claims untestable, not wrong. What takes long (trained models, rows of benches) is kept in `runs`, so that a
-    run that was killed goes on. A `quick` run looks at a few examples, to see that everything works.
+    run that was killed goes on. A `quick` run looks at a few examples, to see that everything works. `seen` is told of
+    every claim as it is done.
 
     >>> reproduce(["pronouns"]).entries[0].verdict
     'not testable here'
@@ -34,13 +36,17 @@ def reproduce(
             raise InputError(f"{name} was given {str(given)!r}, which is no folder")
     chosen = find_claims(names)
     lab = Lab(None if data is None else Path(data), None if models is None else Path(models), Path(runs), quick)
-    entries = tuple(_tested(one, lab) for one in chosen)
+    entries = []
+    for one in chosen:
+        entries.append(_tested(one, lab))
+        if seen is not None:
+            seen(entries[-1])
     versions = {
         "thalweg": thalweg.__version__,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }
-    return Ledger(entries, quick, versions)
+    return Ledger(tuple(entries), quick, versions)
 
 
 def find_claims(names: Sequence[str] | None) -> list[Claim]:
@@ -55,5 +61,5 @@ def find_claims(names: Sequence[str] | None) -> list[Claim]:
 def _tested(one: Claim, lab: Lab) -> Entry:
     try:
         return Entry(one, one.experiment(lab))
-    except NotHereError as error:
+    except (NotHereError, MissingExtraError) as error:
         return Entry(one, None, str(error))

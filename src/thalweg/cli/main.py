@@ -14,6 +14,7 @@ from rich.table import Column, Table
 import thalweg
 from thalweg.cli.bench import bench
 from thalweg.cli.probe import probe
+from thalweg.cli.reproduce import reproduce
 from thalweg.cli.shared import (
     Device,
     Dtype,
@@ -193,6 +194,7 @@ def trust(
 app.command()(probe)
 app.command()(train)
 app.command()(bench)
+app.command()(reproduce)
 
 
 @app.command()
