@@ -85,7 +85,7 @@ def measured(folder: Path, tested: Examples) -> Measured:
     heads = [head for one in found for head in one.heads]
     layers = [layer for one in found for layer in one.layers]
 
-    def mean(values: Sequence[float | None]) -> float:
+    def mean(values: Sequence[float | int | None]) -> float:
         return float(np.mean([value for value in values if value is not None]))
 
     answer = Measured(
@@ -183,7 +183,7 @@ def _(lab: Lab) -> Found:
         return float(np.mean([head.ambiguity_given_keys == 0 for head in one.heads]))
 
     return Found(
-        f"{MINILM}, {lab.many(8)} {NOVEL} of {length} tokens; keys as they are, small changes of the query",
+        f"{MINILM}, {lab.many(8, 2)} {NOVEL} of {length} tokens; keys as they are, small changes of the query",
         (
             Effect("free dimensions of a row by its output alone", mean_of(by_piece(lab, length, free))),
             Effect("share of them left, given the keys", mean_of(by_piece(lab, length, left)), 0.5, "below"),

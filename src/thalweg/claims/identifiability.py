@@ -29,7 +29,7 @@ def certificates(lab: Lab, length: int, count: int = 8) -> list[Certificate]:
 
     def get() -> list[Certificate]:
         subject = lab.packaged(MINILM)
-        return [trust(subject, piece) for piece in lab.pieces(subject, length, count)]
+        return [trust(subject, piece) for piece in lab.pieces(subject, length, lab.many(count, 2))]
 
     return lab.once(f"certificates {length}", get)
 
@@ -55,7 +55,7 @@ def _(lab: Lab) -> Found:
         return float(np.mean([head.null_dimension for head in one.heads]))
 
     return Found(
-        f"{MINILM}, {lab.many(8)} {NOVEL} of {length} tokens, all 72 heads",
+        f"{MINILM}, {lab.many(8, 2)} {NOVEL} of {length} tokens, all 72 heads",
         (Effect("share of heads within the bound", mean_of(by_piece(lab, length, bounded)), 0.999),),
         (Figure("dimensions of the null space", mean_of(by_piece(lab, length, free))),),
     )
@@ -70,7 +70,7 @@ def _(lab: Lab) -> Found:
 def _(lab: Lab) -> Found:
     def measure() -> list[list[float]]:
         subject, found = lab.packaged(MINILM), []
-        for piece in lab.pieces(subject, 3 * HEAD, 4):
+        for piece in lab.pieces(subject, 3 * HEAD, lab.many(4, 2)):
             for layer in range(0, 6, 1 if not lab.quick else 3):
                 one = alternatives(subject, piece, layer, layer, target=[0, len(piece) // 2])
                 best = one.polytope
@@ -81,8 +81,8 @@ def _(lab: Lab) -> Found:
 
     found = np.array(lab.kept("alternatives", measure))
     return Found(
-        f"{MINILM}, {lab.many(4)} {NOVEL} of {3 * HEAD} tokens, one head of every layer, two rows each; the model was "
-        "run with the other weights in place",
+        f"{MINILM}, {lab.many(4, 2)} {NOVEL} of {3 * HEAD} tokens, one head of every layer, two rows each; the model "
+        "was run with the other weights in place",
         (
             Effect("distance of the other weights (total variation)", mean_of(found[:, 0])),
             Effect("change of the model's output, in what rounding allows", mean_of(found[:, 1]), 1.0, "below"),
@@ -105,7 +105,7 @@ def _(lab: Lab) -> Found:
     by_length = {length: np.array(by_piece(lab, length, pearson)) for length in lengths}
     steps = pairwise(lengths[1:])
     return Found(
-        f"{MINILM}, heads of size {HEAD}, {lab.many(8)} {NOVEL} for each length",
+        f"{MINILM}, heads of size {HEAD}, {lab.many(8, 2)} {NOVEL} for each length",
         (
             Effect(f"r at {HEAD} tokens", mean_of(by_length[HEAD]), 0.999),
             *(Effect(f"r at {b} − r at {a}", mean_of(by_length[b] - by_length[a]), 0.0, "below") for a, b in steps),
@@ -132,7 +132,7 @@ def _(lab: Lab) -> Found:
 
     raw, effective = (np.array(by_piece(lab, length, share(kind))) for kind in ("raw", "effective"))
     return Found(
-        f"{MINILM}, {lab.many(8)} {NOVEL} of {length} tokens, layers 2 to 5",
+        f"{MINILM}, {lab.many(8, 2)} {NOVEL} of {length} tokens, layers 2 to 5",
         (Effect("attention to [SEP], raw − effective", mean_of(raw - effective)),),
         (Figure("raw", mean_of(raw)), Figure("effective", mean_of(effective))),
     )
@@ -240,7 +240,7 @@ def _mixed(lab: Lab) -> dict[str, np.ndarray]:
 
     def measure() -> dict[str, list]:
         figures = []
-        for text in lab.sentences(lab.many(24)):
+        for text in lab.sentences(lab.many(24, 2)):
             figures.append(
                 mixing(lab.shipped(), text, ["hidden_token_attribution"]).figures["hidden_token_attribution"]
             )
