@@ -9,8 +9,6 @@ prefix, word_good, word_bad, evidence       a text that goes on with one word or
 text, verb_index, verb, wrong_verb, …       the same for a verb and its wrong number; subject_index names the subject
 """
 
-import csv
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +17,7 @@ from typing import Any
 
 from thalweg.digests import digest
 from thalweg.errors import InputError
-from thalweg.tables import KINDS, _content, _rows, read_texts
+from thalweg.tables import read_columns, read_rows, read_texts
 
 Spans = tuple[tuple[int, int], ...]  # characters of the text, [start, end)
 KNOWN = (
@@ -49,7 +47,7 @@ def digest_of(examples: Sequence[Example]) -> str:
 
 def read_examples(file: Path, text_column: str = "text", limit: int | None = None) -> list[Example]:
     """The examples of a file, empty ones left out."""
-    columns = _columns(file)
+    columns = read_columns(file)
     extra = [name for name in KNOWN if name in columns]
     if "prefix" in extra and text_column not in columns:
         text_column = "prefix"
@@ -57,7 +55,7 @@ def read_examples(file: Path, text_column: str = "text", limit: int | None = Non
         return [Example(text) for text in read_texts(file, text_column, limit)]
     names = list(dict.fromkeys([text_column, *extra]))
     found: list[Example] = []
-    for line, cells in _rows(file, names):
+    for line, cells in read_rows(file, names):
         if limit is not None and len(found) == limit:
             break
         row = dict(zip(names, cells, strict=True))
@@ -69,28 +67,6 @@ def read_examples(file: Path, text_column: str = "text", limit: int | None = Non
     if not found:
         raise InputError(f"{str(file)!r} has no examples: all texts are empty")
     return found
-
-
-def _columns(file: Path) -> list[str]:
-    """The names of a file's columns; none where it is a list of texts."""
-    kind = file.suffix.lower()
-    if kind not in KINDS:
-        return []
-    if kind == ".parquet":
-        from pyarrow import ArrowException, parquet
-
-        try:
-            return list(parquet.read_schema(file).names)
-        except (OSError, ArrowException) as error:
-            raise InputError(f"cannot read {str(file)!r}: {error}") from error
-    first = _content(file).split("\n", 1)[0]
-    if kind == ".jsonl":
-        try:
-            row = json.loads(first)
-        except ValueError:
-            return []  # the reader says what is wrong with the line
-        return list(row) if isinstance(row, dict) else []
-    return first.split("\t") if kind == ".tsv" else next(csv.reader([first]), [])
 
 
 def _example(text: str, row: Mapping[str, Any]) -> Example:

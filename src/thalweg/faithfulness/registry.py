@@ -102,6 +102,8 @@ def find_metrics(names: Sequence[str], operator: Operator) -> tuple[Metric, ...]
     """The metrics of these names; one that leaves its operator open gets the one that is given."""
     if operator not in OPERATORS:
         raise InputError(f"operator was given {operator!r}; expected one of {', '.join(OPERATORS)}")
+    if isinstance(names, str):
+        raise InputError(f"expected a list of metrics; {names!r} was given")
     known = list_metrics()
     found = []
     for name in names:

@@ -92,8 +92,8 @@ def _notes(bench: Bench) -> Text:
         "corrected by Holm's rule; special tokens are never taken away; equal scores in the order of the text",
         "dim",
     )
-    text.append(f"\ncost: {cost.total} forward passes of one example, {cost.metrics} of them for metrics ", "dim")
-    text.append(f"(which asked for {cost.asked}); by method: {own or 'none besides the captures'}", "dim")
+    text.append(f"\ncost: {cost.total} forward passes of one example: {cost.shared} that methods share, ", "dim")
+    text.append(f"{cost.metrics} for metrics (which asked for {cost.asked}); by method: {own or 'none'}", "dim")
     errors = [row["sum_error"] for row in bench.rows if row["sum_error"] is not None]
     if errors:
         text.append(f"\nlargest error of scores that should add up: {max(errors):.0e}", "dim")
