@@ -28,8 +28,8 @@ def read_texts(file: Path, column: str = "text", limit: int | None = None) -> li
     for line, (cell,) in read_rows(file, (column,)):
         if limit is not None and len(texts) == limit:
             break
-        if not _empty(cell):
-            texts.append(_text(file, line, column, cell))
+        if not is_empty(cell):
+            texts.append(as_text(file, line, column, cell))
     if not texts:
         raise InputError(f"{str(file)!r} is empty; expected texts under {column!r}")
     return texts
@@ -48,14 +48,14 @@ def read_labelled(file: Path, text_column: str = "text", label_column: str = "la
     if not rows:
         raise InputError(f"{str(file)!r} has no rows; expected texts with labels")
     for place, column in enumerate((text_column, label_column)):
-        lacking = [line for line, cells in rows if _empty(cells[place])]
+        lacking = [line for line, cells in rows if is_empty(cells[place])]
         if lacking:
             more = ", …" if len(lacking) > SHOWN else ""
             raise InputError(
                 f"{len(lacking)} of {len(rows)} rows of {str(file)!r} have nothing under {column!r}: lines "
                 f"{', '.join(map(str, lacking[:SHOWN]))}{more}; remove them or fill them in"
             )
-    texts = [_text(file, line, text_column, cells[0]) for line, cells in rows]
+    texts = [as_text(file, line, text_column, cells[0]) for line, cells in rows]
     return texts, [_label(file, line, label_column, cells[1]) for line, cells in rows]
 
 
@@ -186,12 +186,13 @@ def _opened(file: Path) -> Iterator[Any]:
         raise InputError(f"{str(file)!r} is no Parquet that can be read: {error}") from error
 
 
-def _empty(cell: Any) -> bool:
+def is_empty(cell: Any) -> bool:
     """Nothing, white space, or the NaN that stands for nothing in a column of numbers."""
     return cell is None or (isinstance(cell, str) and not cell.strip()) or cell != cell
 
 
-def _text(file: Path, line: int, column: str, cell: Any) -> str:
+def as_text(file: Path, line: int, column: str, cell: Any) -> str:
+    """A cell that must be a text; where it stands is for the error."""
     if not isinstance(cell, str):
         raise InputError(f"line {line} of {str(file)!r} has {cell!r} under {column!r}; expected a text")
     try:
@@ -211,7 +212,7 @@ def _label(file: Path, line: int, column: str, cell: Any) -> str:
             f"line {line} of {str(file)!r} has {cell!r} under {column!r}; expected a label: a text, a whole number, or "
             "true or false"
         )
-    return _text(file, line, column, cell)
+    return as_text(file, line, column, cell)
 
 
 def _no_column(file: Path, column: str, known: Iterable[str], where: str = "") -> InputError:

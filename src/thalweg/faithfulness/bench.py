@@ -104,7 +104,9 @@ class _Plan:
         for one in (self.subject, *self.seeds):
             check_subject(one)
         if any(one.role == "robustness" for one in self.metrics) and not self.seeds:
-            raise InputError("seed_robustness compares with other seeds of the model: give them as other_seeds")
+            raise InputError(
+                "seed_robustness compares with other seeds of the model: give them as other_seeds (--other-seeds)"
+            )
 
     def configuration(self) -> dict[str, Any]:
         """All that the outcome depends on: choices as they are, examples and weights by a digest."""

@@ -57,6 +57,13 @@ class Case:
     def without(self, positions: "list[int] | tuple[int, ...]", operator: Operator) -> Reading:
         return without(self.whole, positions, operator, self.blanks)
 
+    @property
+    def marked(self) -> set[int]:
+        """The movable tokens that people marked; none where they marked all, or nothing is known."""
+        spans = self.example.rationale
+        found = set(self.touched(spans)) if spans else set()
+        return set() if len(found) == len(self.movable) else found
+
     def touched(self, spans: Spans) -> list[int]:
         """The movable tokens that share a character with one of the spans."""
         places = self.capture.tokens.spans

@@ -38,12 +38,12 @@ class Folder:
         except FileExistsError as error:
             raise InputError(f"{str(self.path)!r} is a file; expected a folder that is new or empty") from error
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise InputError(f"cannot make the folder {str(self.path)!r}: {error.strerror or error}") from error
         with alone(self.path):
             try:
                 self._open(self.path)
             except OSError as error:
-                raise self._unwritable(error) from error
+                raise InputError(f"cannot write into {str(self.path)!r}: {error.strerror or error}") from error
             yield
 
     def _open(self, path: Path) -> None:
