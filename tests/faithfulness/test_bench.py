@@ -121,7 +121,8 @@ def test_cost_when_reported_then_is_in_passes_and_keeps_what_is_known(subject: t
     count = len(TEXTS[0].split())
     assert found.cost.methods == {"leave_one_out": count, "occlusion:window=1": count}
     assert found.cost.metrics < found.cost.asked
-    assert found.cost.total == sum(found.cost.methods.values()) + found.cost.metrics
+    assert found.cost.shared == 2  # the capture, and the answer to the whole text
+    assert found.cost.total == sum(found.cost.methods.values()) + found.cost.metrics + 2
     alone = bench(subject, TEXTS[:1], ["alti"], ["aopc"])
     assert (alone.cost.methods["alti"], alone.cost.metrics) == (0, count)
 
@@ -206,6 +207,6 @@ def test_page_when_its_python_is_run_then_works() -> None:
     exec(compile(block, "faithfulness.md", "exec"), {})
 
 
-def test_model_when_it_has_no_single_answer_then_rows_say_so() -> None:
-    found = bench(tiny_subject("t5"), TEXTS[:1], ["random"], ["aopc"])
-    assert "faithfulness is measured on classifiers" in found.rows[0]["error"]
+def test_model_when_it_has_no_single_answer_then_is_refused_before_anything_runs() -> None:
+    with pytest.raises(tw.InputError, match="faithfulness is measured on classifiers"):
+        bench(tiny_subject("t5"), TEXTS[:1], ["random"], ["aopc"])

@@ -5,7 +5,19 @@ from typing import Annotated
 
 import typer
 
-from thalweg.cli.shared import Device, Dtype, Json, Limit, Model, Task, TextColumn, answer, load_subject, names
+from thalweg.cli.shared import (
+    Device,
+    Dtype,
+    Json,
+    Limit,
+    Model,
+    Task,
+    TextColumn,
+    answer,
+    check_writable,
+    load_subject,
+    names,
+)
 from thalweg.errors import InputError
 
 Commas = "separated by commas"
@@ -22,7 +34,7 @@ def bench(
     methods: Annotated[
         str,
         typer.Option(
-            help=f"Methods and baselines, {Commas}, options as in alti:distance=l2, inverse_alti turned round; or all."
+            help=f"Methods and baselines, {Commas}, options as in alti:measure=l2, inverse_alti turned round; or all."
         ),
     ] = "attention_rollout,alti,gradient_norm,leave_one_out,random",
     metrics: Annotated[
@@ -59,6 +71,7 @@ def bench(
         return
     if data is None:
         raise InputError("give --data with texts, or --list to see metrics and baselines")
+    check_writable(json)
     from thalweg.faithfulness.data import read_examples
 
     examples = read_examples(data, text_column, limit)
@@ -78,18 +91,21 @@ def bench(
         folder=out or "auto",
     )
     answer(found, json)
+    if len(found.failures) == len(found.methods) and not any(row["scores"] for row in found.rows):
+        first = next(iter(found.failures.values())).first
+        raise InputError(f"no method has scores for any of {found.examples} examples; the first said: {first}")
 
 
 def _print_available() -> None:
     from rich.console import Console
     from rich.table import Column, Table
 
-    from thalweg.faithfulness.registry import list_baselines, list_metrics
+    from thalweg.faithfulness.registry import ARROWS, list_baselines, list_metrics
 
     table = Table(Column("metric", no_wrap=True), "operators", "what it says", "as", "paper")
     for one in {one.base: one for one in list_metrics().values()}.values():
         operators = [other.operator for other in list_metrics().values() if other.base == one.base and other.operator]
-        label = f"{one.base} {one.label[-1]}"
+        label = f"{one.base} {ARROWS[one.direction]}"
         table.add_row(label, ", ".join(operators) or "–", one.summary, one.role, one.paper)
     baselines = Table(Column("baseline", no_wrap=True), "what it says", "cost", "paper")
     for one in list_baselines().values():

@@ -4,9 +4,10 @@ examples → cases → scores of every method → edited inputs, batched and kep
 """
 
 import json
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from thalweg.digests import digest, fingerprint
 from thalweg.errors import InputError
 from thalweg.faithfulness.bounds import BEAM, EXACT
-from thalweg.faithfulness.case import Case, case_of
+from thalweg.faithfulness.case import Case, case_of, check_subject
 from thalweg.faithfulness.data import Example, digest_of
 from thalweg.faithfulness.operators import Blanks, Operator
 from thalweg.faithfulness.rankers import Ranker, find_rankers
@@ -23,6 +24,7 @@ from thalweg.faithfulness.result import Bench
 from thalweg.faithfulness.scoring import Meter, metered
 from thalweg.faithfulness.shuffled import shuffled
 from thalweg.faithfulness.storage import Folder, Row
+from thalweg.models.encode import encode
 from thalweg.models.load import Subject
 from thalweg.progress import progress
 
@@ -60,7 +62,7 @@ def bench(
     """
     plan = _Plan(
         subject,
-        tuple(Example(one) if isinstance(one, str) else one for one in examples),
+        _examples(examples),
         find_rankers(methods, inverses),
         find_metrics(metrics, operator),
         tuple(other_seeds),
@@ -69,16 +71,17 @@ def bench(
     )
     configuration = plan.configuration()
     path = None if folder is None else Path(f"bench-{_short(configuration)}" if folder == "auto" else folder)
-    store = Folder(path, configuration, subject._provenance(), [one.name for one in plan.metrics])
+    store = Folder(path, configuration, subject.provenance)
     disorder = None
-    with progress("bench") as report:
+    with store.alone(), progress("bench") as report:
         for number in range(len(plan.examples)):
             if number not in store.rows:
                 if disorder is None and any(one.role == "gate" for one in plan.metrics):
                     disorder = shuffled(subject, seed)
                 store.add(number, plan.rows(number, disorder))
             report(number + 1, len(plan.examples))
-    return Bench.of(store.finish(), configuration, subject._provenance(), path)
+        rows = store.finish()
+    return Bench.of(rows, configuration, subject.provenance, path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +97,16 @@ class _Plan:
     def __post_init__(self) -> None:
         if not self.examples:
             raise InputError("no examples were given")
+        if self.seed < 0:
+            raise InputError(f"seed was given {self.seed}; expected 0 or more")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise InputError(f"max_tokens was given {self.max_tokens}; expected 1 or more")
+        for one in (self.subject, *self.seeds):
+            check_subject(one)
         if any(one.role == "robustness" for one in self.metrics) and not self.seeds:
-            raise InputError("seed_robustness compares with other seeds of the model: give them as other_seeds")
+            raise InputError(
+                "seed_robustness compares with other seeds of the model: give them as other_seeds (--other-seeds)"
+            )
 
     def configuration(self) -> dict[str, Any]:
         """All that the outcome depends on: choices as they are, examples and weights by a digest."""
@@ -113,14 +124,21 @@ class _Plan:
 
     def rows(self, number: int, disorder: Subject | None) -> list[Row]:
         """All methods on one example."""
+        subjects = [one for one in (self.subject, disorder, *self.seeds) if one is not None]
+        for one in subjects:
+            _learn(one, self.examples[number].text)
         with ExitStack() as stack:
-            models = {id(one.model): one.model for one in (self.subject, disorder, *self.seeds) if one is not None}
+            models = {id(one.model): one.model for one in subjects}
             meters = [stack.enter_context(metered(model)) for model in models.values()]
             try:
                 case = self._case(number, disorder)
             except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on with the next example
-                return [_row(number, ranker.name, error=_said(error)) for ranker in self.rankers]
+                rows = [_row(number, ranker.name, error=_said(error)) for ranker in self.rankers]
+                rows[0]["shared_passes"] = _passes(meters)
+                return rows
+            shared = _passes(meters)
             rows = [self._scored(case, ranker, meters) for ranker in self.rankers]
+            rows[0]["shared_passes"] = shared
             # all rankings first: what metrics ask for besides would look cheap to the methods behind them
             return [
                 row if row["scores"] is None else self._measured(case, ranker, row, meters)
@@ -131,10 +149,13 @@ class _Plan:
         example = self.examples[number]
         case = case_of(self.subject, example, number, self.seed, self.max_tokens)
         case.scorer([case.whole])
+
         # other numbers by lot for other models: a ranking by chance is not robust
-        others = [case_of(one, example, number, self.seed + 1 + place) for place, one in enumerate(self.seeds)]
-        other = None if disorder is None else case_of(disorder, example, number, self.seed + 1 + len(others))
-        return replace(case, shuffled=other, seeds=tuple(others))
+        def other(subject: Subject, place: int) -> Callable[[], Case]:
+            return cache(lambda: case_of(subject, example, number, self.seed + 1 + place))
+
+        seeds = tuple(other(one, place) for place, one in enumerate(self.seeds))
+        return replace(case, shuffled=None if disorder is None else other(disorder, len(seeds)), seeds=seeds)
 
     def _scored(self, case: Case, ranker: Ranker, meters: Sequence[Meter]) -> Row:
         """A row with the scores of one method, or with what it said instead."""
@@ -169,9 +190,28 @@ class _Plan:
         }
 
 
+def _examples(given: Sequence[str | Example]) -> tuple[Example, ...]:
+    if isinstance(given, str):
+        raise InputError("one text was given; expected a list of texts or Examples")
+    for one in given:
+        if not isinstance(one, str | Example):
+            raise InputError(
+                f"a {type(one).__name__} was given as an example: {str(one)[:80]!r}; expected a text or an Example "
+                "(pairs of texts are not supported)"
+            )
+    return tuple(Example(one) if isinstance(one, str) else one for one in given)
+
+
 def _row(number: int, method: str, **known: Any) -> Row:
     empty = dict.fromkeys(("error", "prediction", "answer", "seconds", "sum_error", "tokens", "scores"))
-    return {"example": number, "method": method, **empty, "passes": 0, "metric_passes": 0, "asked": 0, **known}
+    costs = dict.fromkeys(("shared_passes", "passes", "metric_passes", "asked"), 0)
+    return {"example": number, "method": method, **empty, **costs, **known}
+
+
+def _learn(subject: Subject, text: str) -> None:
+    """The model's wiring, before passes are counted: a run that goes on counts what one that never stopped does."""
+    with suppress(Exception):  # whatever it is, it is met again, and said, where the example is read
+        subject.anatomy(encode(subject.model, subject.tokenizer, text))
 
 
 def _short(configuration: dict[str, Any]) -> str:
@@ -184,4 +224,6 @@ def _passes(meters: Sequence[Meter]) -> int:
 
 
 def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    """One line, in characters that a file can hold."""
+    said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return said.encode(errors="backslashreplace").decode()

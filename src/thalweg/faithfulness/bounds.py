@@ -7,11 +7,13 @@ instead of m! orders.
 
 from itertools import combinations
 
+from thalweg.errors import InputError
 from thalweg.faithfulness.case import Case
 from thalweg.faithfulness.operators import Operator
 
 EXACT = 8  # tokens whose sets are all tried: 256 passes
 BEAM = 5  # orders that are followed at once where there are more
+LONGEST = 100  # tokens above which it is refused: 5·m² passes are 50,000 for one input
 
 Places = frozenset[int]
 
@@ -21,6 +23,11 @@ def aopc_bounds(case: Case, operator: Operator, exact: int = EXACT, beam: int = 
     key = ("aopc bounds", operator, exact, beam)
     if key not in case.memory:
         count = len(case.movable)
+        if count > LONGEST:
+            raise InputError(
+                f"bounds of all orders of {count} tokens would take about {beam * count**2:,} passes; up to {LONGEST} "
+                "tokens are taken: leave naopc out, or longer texts"
+            )
         sums = _every_set(case, operator) if count <= exact else _beams(case, operator, beam)
         whole = float(case.scorer([case.whole])[0])
         case.memory[key] = (whole - sums[1] / count, whole - sums[0] / count)

@@ -27,7 +27,8 @@ class Case:
 
     `movable` are the positions that are ranked and taken away: no special tokens, and of a language model not the
     position that the answer is read from. `shuffled` is the same example on the model with its weights in disorder,
-    `seeds` on other seeds of the model, where these were asked for.
+    `seeds` on other seeds of the model, where these were asked for: made when a metric wants them, so that what is
+    wrong with them is that metric's error alone.
     """
 
     subject: Subject
@@ -41,8 +42,8 @@ class Case:
     movable: tuple[int, ...]
     blanks: Blanks
     scorer: Scorer
-    shuffled: "Case | None" = None
-    seeds: "tuple[Case, ...]" = ()
+    shuffled: "Callable[[], Case] | None" = None
+    seeds: "tuple[Callable[[], Case], ...]" = ()
     memory: dict[Any, Any] = field(default_factory=dict, repr=False)  # what all methods share, such as bounds
 
     @property
@@ -55,6 +56,13 @@ class Case:
 
     def without(self, positions: "list[int] | tuple[int, ...]", operator: Operator) -> Reading:
         return without(self.whole, positions, operator, self.blanks)
+
+    @property
+    def marked(self) -> set[int]:
+        """The movable tokens that people marked; none where they marked all, or nothing is known."""
+        spans = self.example.rationale
+        found = set(self.touched(spans)) if spans else set()
+        return set() if len(found) == len(self.movable) else found
 
     def touched(self, spans: Spans) -> list[int]:
         """The movable tokens that share a character with one of the spans."""
@@ -73,13 +81,34 @@ class Case:
         return {name: value for name, value in asked.items() if name in known and value is not None}
 
 
-def case_of(subject: Subject, example: Example, number: int = 0, seed: int = 0, limit: int | None = None) -> Case:
-    """Capture the example and settle what is asked; `limit` refuses longer texts."""
-    if subject.task not in TASKS or subject.tokenizer is None:
+def check_subject(subject: Subject) -> None:
+    """Refuse a model that has no single answer whose fall could be measured."""
+    if subject.tokenizer is None:
+        raise InputError(
+            f"{subject.name!r} was loaded without a tokenizer: give it one, since texts are ranked by token"
+        )
+    if subject.task not in TASKS:
         raise InputError(
             f"{subject.name!r} does {subject.task!r}; faithfulness is measured on classifiers, causal and masked "
-            "language models that have a tokenizer"
+            "language models"
         )
+    config = subject.model.config
+    several = getattr(config, "problem_type", None) not in ("regression", "multi_label_classification")
+    if subject.task == "classification" and not (several and (config.num_labels or 0) > 1):
+        raise _no_choice(subject)
+
+
+def _no_choice(subject: Subject) -> InputError:
+    return InputError(
+        f"the outputs of {subject.name!r} are no probabilities of one choice among several (a single logit, a "
+        "regression or several labels at once): how far an answer falls is not defined"
+    )
+
+
+def case_of(subject: Subject, example: Example, number: int = 0, seed: int = 0, limit: int | None = None) -> Case:
+    """Capture the example and settle what is asked; `limit` refuses longer texts."""
+    check_subject(subject)
+    assert subject.tokenizer is not None
     asks = example.good is not None and subject.task != "classification"
     text = example.text
     if asks and subject.task == "masked_lm":
@@ -89,12 +118,8 @@ def case_of(subject: Subject, example: Example, number: int = 0, seed: int = 0, 
         raise InputError(f"the text has {len(capture.tokens)} tokens, more than the {limit} that were allowed")
     target, _ = resolve(capture, "prediction")
     assert capture.logits is not None
-    kind = getattr(subject.model.config, "problem_type", None)
-    if capture.logits.shape[-1] < 2 or kind in ("regression", "multi_label_classification"):
-        raise InputError(
-            "the model's outputs are no probabilities of one choice among several (a single logit, a regression or "
-            "several labels at once): how far an answer falls is not defined"
-        )
+    if capture.logits.shape[-1] < 2:
+        raise _no_choice(subject)
     reads = capture.logits.dim() == 2  # one row of logits for each position
     if reads and len(target.positions) > 1:
         raise InputError(f"the text has {len(target.positions)} masks; one answer is explained at a time")

@@ -9,17 +9,17 @@ prefix, word_good, word_bad, evidence       a text that goes on with one word or
 text, verb_index, verb, wrong_verb, …       the same for a verb and its wrong number; subject_index names the subject
 """
 
-import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
 from typing import Any
 
 from thalweg.digests import digest
 from thalweg.errors import InputError
-from thalweg.tables import KINDS, _content, _rows, read_texts
+from thalweg.tables import as_text, is_empty, read_columns, read_rows, read_texts
 
 Spans = tuple[tuple[int, int], ...]  # characters of the text, [start, end)
 KNOWN = (
@@ -49,7 +49,7 @@ def digest_of(examples: Sequence[Example]) -> str:
 
 def read_examples(file: Path, text_column: str = "text", limit: int | None = None) -> list[Example]:
     """The examples of a file, empty ones left out."""
-    columns = _columns(file)
+    columns = read_columns(file)
     extra = [name for name in KNOWN if name in columns]
     if "prefix" in extra and text_column not in columns:
         text_column = "prefix"
@@ -57,63 +57,86 @@ def read_examples(file: Path, text_column: str = "text", limit: int | None = Non
         return [Example(text) for text in read_texts(file, text_column, limit)]
     names = list(dict.fromkeys([text_column, *extra]))
     found: list[Example] = []
-    for line, cells in _rows(file, names):
+    for line, cells in read_rows(file, names):
         if limit is not None and len(found) == limit:
             break
         row = dict(zip(names, cells, strict=True))
-        if isinstance(row[text_column], str) and row[text_column].strip():
-            try:
-                found.append(_example(row[text_column], row))
-            except (TypeError, ValueError, IndexError, KeyError) as error:
-                raise InputError(f"line {line} of {str(file)!r} cannot be read as an example: {error!r}") from error
+        if is_empty(row[text_column]):
+            continue
+        text = as_text(file, line, text_column, row[text_column])
+        try:
+            found.append(_example(text, row))
+        except _OddError as error:
+            raise InputError(f"line {line} of {str(file)!r} cannot be read as an example: {error}") from error
     if not found:
         raise InputError(f"{str(file)!r} has no examples: all texts are empty")
     return found
 
 
-def _columns(file: Path) -> list[str]:
-    """The names of a file's columns; none where it is a list of texts."""
-    kind = file.suffix.lower()
-    if kind not in KINDS:
-        return []
-    if kind == ".parquet":
-        from pyarrow import ArrowException, parquet
-
-        try:
-            return list(parquet.read_schema(file).names)
-        except (OSError, ArrowException) as error:
-            raise InputError(f"cannot read {str(file)!r}: {error}") from error
-    first = _content(file).split("\n", 1)[0]
-    if kind == ".jsonl":
-        try:
-            row = json.loads(first)
-        except ValueError:
-            return []  # the reader says what is wrong with the line
-        return list(row) if isinstance(row, dict) else []
-    return first.split("\t") if kind == ".tsv" else next(csv.reader([first]), [])
+class _OddError(Exception):
+    """What is wrong with a row, for whoever knows its line."""
 
 
 def _example(text: str, row: Mapping[str, Any]) -> Example:
-    if row.get("rationale_spans") is not None:
-        return Example(text, rationale=_characters(text, row["rationale_spans"]))
-    if row.get("toxic_spans") is not None:
-        return Example(text, rationale=tuple((int(start), int(end)) for start, end in row["toxic_spans"]))
-    if row.get("verb_index") is not None:
-        words, place = text.split(" "), int(row["verb_index"])
-        before = " ".join(words[:place])
-        subject = row.get("subject_index")
-        cue = None if subject is None or int(subject) >= place else _characters(before, [(subject, subject + 1)])
-        if not before.strip():
-            raise ValueError("nothing stands before the verb")
-        return Example(before, None, cue, row["verb"], row["wrong_verb"], " ".join(words[place + 1 :]))
-    evidence = row.get("evidence")
-    cue = None if not evidence else tuple(m.span() for m in re.finditer(rf"\b{re.escape(evidence)}\b", text))
-    return Example(text, None, cue or None, row.get("word_good"), row.get("word_bad"))
+    if not is_empty(row.get("rationale_spans")):
+        return Example(text, rationale=_characters(text, _spans(row, "rationale_spans", len(text.split(" ")), "words")))
+    if not is_empty(row.get("toxic_spans")):
+        return Example(text, rationale=_spans(row, "toxic_spans", len(text), "characters"))
+    if not is_empty(row.get("verb_index")):
+        return _agreement(text, row)
+    evidence = _word(row, "evidence")
+    cue = None if evidence is None else tuple(m.span() for m in re.finditer(rf"\b{re.escape(evidence)}\b", text))
+    return Example(text, None, cue or None, _word(row, "word_good"), _word(row, "word_bad"))
 
 
-def _characters(text: str, spans: Any) -> Spans:
+def _agreement(text: str, row: Mapping[str, Any]) -> Example:
+    """The text before a verb, its subject, and the verb in both numbers."""
+    words = text.split(" ")
+    place = _index(row, "verb_index", len(words))
+    before = " ".join(words[:place])
+    good, bad = _word(row, "verb"), _word(row, "wrong_verb")
+    if good is None or bad is None or not before.strip():
+        raise _OddError("expected a verb, a wrong_verb, and something before the verb")
+    cue = None
+    if not is_empty(row.get("subject_index")) and (subject := _index(row, "subject_index", len(words))) < place:
+        cue = _characters(before, ((subject, subject + 1),))
+    return Example(before, None, cue, good, bad, " ".join(words[place + 1 :]))
+
+
+def _word(row: Mapping[str, Any], name: str) -> str | None:
+    found = row.get(name)
+    if found is not None and not isinstance(found, str):
+        raise _OddError(f"{name} is {found!r}; expected a word")
+    return found or None
+
+
+def _index(row: Mapping[str, Any], name: str, count: int) -> int:
+    given = row[name]
+    try:
+        found = int(given) if isinstance(given, str) else index(given)
+    except (TypeError, ValueError):
+        found = -1
+    if not 0 <= found < count:
+        raise _OddError(f"{name} is {given!r}; expected the place of a word, from 0 to {count - 1}")
+    return found
+
+
+def _spans(row: Mapping[str, Any], name: str, count: int, of: str) -> Spans:
+    """Pairs [start, end), also as they stand in a cell of CSV or TSV."""
+    given = row[name]
+    try:
+        pairs = json.loads(given) if isinstance(given, str) else given
+        found = tuple((index(start), index(end)) for start, end in pairs)
+    except (TypeError, ValueError, RecursionError):
+        found = ((-1, -1),)
+    if not all(0 <= start < end <= count for start, end in found):
+        raise _OddError(f"{name} is {str(given)[:80]}; expected pairs [start, end) of {of}, of which it has {count}")
+    return found
+
+
+def _characters(text: str, spans: Spans) -> Spans:
     """Spans of words, split at single spaces, as spans of characters."""
     starts = [0]
     for word in text.split(" "):
         starts.append(starts[-1] + len(word) + 1)
-    return tuple((starts[int(start)], starts[int(end)] - 1) for start, end in spans)
+    return tuple((starts[start], starts[end] - 1) for start, end in spans)

@@ -74,14 +74,17 @@ def find_rankers(names: Sequence[str], inverses: bool = False) -> tuple[Ranker, 
 
 def _ranker(name: str) -> Ranker:
     if name.startswith(INVERSE):
-        return _ranker(name.removeprefix(INVERSE)).inverted()
+        turned = _ranker(name.removeprefix(INVERSE))
+        if turned.inverse:
+            raise InputError(f"{name!r} turns a ranking round twice; give {turned.name.removeprefix(INVERSE)!r}")
+        return turned.inverted()
     base, *rest = name.split(":")
     known = {**list_methods(), **list_baselines()}
     if base not in known:
         raise InputError(f"unknown method {base!r}; expected one of {', '.join(known)}, or all")
     pairs = [one.partition("=") for one in rest]
-    if not all(equals for _, equals, _ in pairs):
-        raise InputError(f"the options of {name!r} cannot be read; expected name:option=value:option=value")
+    if not all(equals for _, equals, _ in pairs) or len({option for option, _, _ in pairs}) < len(pairs):
+        raise InputError(f"the options of {name!r} cannot be read; expected name:option=value:option=value, each once")
     given = make_params(known[base], {option.replace("-", "_"): value for option, _, value in pairs})
     params = {option.replace("-", "_"): getattr(given, option.replace("-", "_")) for option, _, _ in pairs}
     return Ranker(name, known[base], params, base in list_baselines())

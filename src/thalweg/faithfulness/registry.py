@@ -22,7 +22,10 @@ ARROWS: dict[Direction, str] = {"higher": "↑", "lower": "↓"}
 
 @dataclass(frozen=True)
 class Metric:
-    """A measure with the operator it takes tokens away by; None where it takes none away."""
+    """A measure with the operator it takes tokens away by; None where it takes none away.
+
+    `reference` is the baseline that an agreement is measured with: it is shown, but does not compete.
+    """
 
     base: str
     operator: Operator | None
@@ -30,6 +33,7 @@ class Metric:
     role: Role
     function: Measure
     paper: str
+    reference: str | None = None
 
     @property
     def name(self) -> str:
@@ -53,12 +57,14 @@ _metrics: dict[str, Metric] = {}
 _baselines: dict[str, Method] = {}
 
 
-def metric(*, direction: Direction, role: Role, paper: str, operators: Sequence[Operator] = ()) -> Callable[[M], M]:
+def metric(
+    *, direction: Direction, role: Role, paper: str, operators: Sequence[Operator] = (), reference: str | None = None
+) -> Callable[[M], M]:
     """Register a function under its own name, once for every operator."""
 
     def register(function: M) -> M:
         for operator in operators or (None,):
-            found = Metric(function.__name__, operator, direction, role, function, paper)
+            found = Metric(function.__name__, operator, direction, role, function, paper, reference)
             _metrics[found.name] = found
         return function
 
@@ -102,6 +108,8 @@ def find_metrics(names: Sequence[str], operator: Operator) -> tuple[Metric, ...]
     """The metrics of these names; one that leaves its operator open gets the one that is given."""
     if operator not in OPERATORS:
         raise InputError(f"operator was given {operator!r}; expected one of {', '.join(OPERATORS)}")
+    if isinstance(names, str):
+        raise InputError(f"expected a list of metrics; {names!r} was given")
     known = list_metrics()
     found = []
     for name in names:

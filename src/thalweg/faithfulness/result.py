@@ -27,18 +27,21 @@ class Failure:
 
 @dataclass(frozen=True)
 class Cost:
-    """Forward passes of one example each: by method for its scores, and for the metrics of all.
+    """Forward passes of one example each: by method for its scores, for the metrics of all, and what methods share.
 
-    `asked` is how many the metrics would have taken if nothing were kept and no input came twice.
+    What is shared is the capture of each example and its answer. Not counted are the short passes that learn a model's
+    wiring, once for each time that it is loaded. `asked` is how many the metrics would have taken if nothing were kept
+    and no input came twice.
     """
 
     methods: Mapping[str, int]
     metrics: int
     asked: int
+    shared: int
 
     @property
     def total(self) -> int:
-        return sum(self.methods.values()) + self.metrics
+        return sum(self.methods.values()) + self.metrics + self.shared
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +171,8 @@ def _failures(rows: Sequence[Row]) -> dict[str, Failure]:
 
 def _cost(rows: Sequence[Row], methods: Sequence[str]) -> Cost:
     own = {name: sum(row["passes"] for row in rows if row["method"] == name) for name in methods}
-    return Cost(own, sum(row["metric_passes"] for row in rows), sum(row["asked"] for row in rows))
+    metrics, asked, shared = (sum(row[name] for row in rows) for name in ("metric_passes", "asked", "shared_passes"))
+    return Cost(own, metrics, asked, shared)
 
 
 def _plain(value: Any) -> Any:

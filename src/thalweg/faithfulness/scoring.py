@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from thalweg.capture.run import _arguments
+from thalweg.capture.run import arguments_of
 from thalweg.errors import ModelError
 from thalweg.faithfulness.operators import Reading
 
@@ -116,7 +116,7 @@ def as_tensors(model: PreTrainedModel, readings: Sequence[Reading], pad: int) ->
 def logits_of(model: PreTrainedModel, readings: Sequence[Reading], pad: int) -> Float[Tensor, "reading output"]:
     """The logits of the answer: a classifier's, or those at the position that is read."""
     inputs = as_tensors(model, readings, pad)
-    logits = model(**_arguments(model, inputs)).logits
+    logits = model(**arguments_of(model, inputs)).logits
     if logits.dim() == 2:
         return logits
     places = torch.tensor([len(one) - 1 if one.read is None else one.read for one in readings], device=logits.device)

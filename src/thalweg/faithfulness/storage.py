@@ -1,14 +1,16 @@
 """The folder of a run: a Parquet file for each example as it goes, one for all in the end, and what was asked."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from thalweg.errors import InputError, MissingExtraError
-from thalweg.files import draft_of
+from thalweg.faithfulness.registry import list_metrics
+from thalweg.files import alone, draft_of
 
-SCHEMA = 1
+SCHEMA = 2
 HEADER, WHOLE = "bench.json", "rows.parquet"
 
 Row = dict[str, Any]  # one method on one example
@@ -20,34 +22,37 @@ class Folder:
     Without a path rows are kept in memory only.
     """
 
-    def __init__(
-        self,
-        path: Path | None,
-        configuration: Mapping[str, Any],
-        provenance: Mapping[str, str],
-        metrics: Sequence[str],
-    ) -> None:
-        self.path, self.configuration, self.metrics = path, dict(configuration), tuple(metrics)
-        self.provenance = dict(provenance)
+    def __init__(self, path: Path | None, configuration: Mapping[str, Any], provenance: Mapping[str, str]) -> None:
+        self.path, self.configuration, self.provenance = path, dict(configuration), dict(provenance)
         self.rows: dict[int, list[Row]] = {}
-        if path is None:
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Read what is there, and keep other processes out for as long as rows are written."""
+        if self.path is None:
+            yield
             return
         _parquet()
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{str(path)!r} is a file; expected a folder that is new or empty")
         try:
-            self._open(path)
+            self.path.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise InputError(f"{str(self.path)!r} is a file; expected a folder that is new or empty") from error
         except OSError as error:
-            raise InputError(f"cannot write into {str(path)!r}: {error.strerror or error}") from error
+            raise InputError(f"cannot make the folder {str(self.path)!r}: {error.strerror or error}") from error
+        with alone(self.path):
+            try:
+                self._open(self.path)
+            except OSError as error:
+                raise InputError(f"cannot write into {str(self.path)!r}: {error.strerror or error}") from error
+            yield
 
     def _open(self, path: Path) -> None:
         header = path / HEADER
         if header.exists():
             _compare(path, read_header(path)["configuration"], self.configuration)
-        elif path.is_dir() and any(one.suffix != ".draft" for one in path.iterdir()):
+        elif any(not _is_draft(one) for one in path.iterdir()):
             raise InputError(f"{str(path)!r} holds files that are not of a bench; choose a new or an empty folder")
-        path.mkdir(parents=True, exist_ok=True)
-        for one in path.glob("*.draft"):  # of a run that was killed while it wrote
+        for one in filter(_is_draft, path.iterdir()):  # of a run that was killed while it wrote
             one.unlink()
         if not header.exists():
             with draft_of(header) as draft:
@@ -69,20 +74,30 @@ class Folder:
         if self.path is not None and (parts := sorted(self.path.glob("rows-*.parquet"))):
             self._write(self.path / WHOLE, everything)
             for part in parts:
-                part.unlink()
+                part.unlink(missing_ok=True)
         return everything
 
     def _write(self, file: Path, rows: list[Row]) -> None:
         pyarrow, parquet = _parquet()
         try:
             with draft_of(file) as draft:
-                parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema(self.metrics)), draft)
+                columns = schema(self.configuration["metrics"])
+                parquet.write_table(pyarrow.Table.from_pylist(rows, schema=columns), draft)
         except OSError as error:
-            raise InputError(f"cannot write {str(file)!r}: {error.strerror or error}") from error
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> InputError:
+        return InputError(
+            f"cannot write into {str(self.path)!r}: {error.strerror or error}; rows that were written before are kept, "
+            "and the same command goes on from there"
+        )
 
 
 def schema(metrics: Sequence[str]) -> Any:
-    """The columns of a row: what was asked, what it cost, the ranking, and a value for every metric."""
+    """The columns of a row: what was asked, what it cost, the ranking, and a value for every metric.
+
+    Which direction is better stands with the column of a metric, for whoever reads the file without us.
+    """
     pyarrow, _ = _parquet()
     text, whole, number = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
     return pyarrow.schema(
@@ -92,6 +107,7 @@ def schema(metrics: Sequence[str]) -> Any:
             ("error", text),
             ("prediction", text),
             ("answer", number),
+            ("shared_passes", whole),
             ("passes", whole),
             ("metric_passes", whole),
             ("asked", whole),
@@ -99,7 +115,10 @@ def schema(metrics: Sequence[str]) -> Any:
             ("sum_error", number),
             ("tokens", pyarrow.list_(text)),
             ("scores", pyarrow.list_(number)),
-            *((name, number) for name in metrics),
+            *(
+                pyarrow.field(one.name, number, metadata={"better": one.direction, "role": one.role})
+                for one in map(list_metrics().__getitem__, metrics)
+            ),
         ]
     )
 
@@ -123,13 +142,16 @@ def read_rows(folder: Path) -> list[Row]:
     pyarrow, parquet = _parquet()
     found: dict[tuple[int, str], Row] = {}
     for file in [*sorted(folder.glob("rows-*.parquet")), folder / WHOLE]:
-        if file.exists():
-            try:
-                table = parquet.read_table(file)
-            except (OSError, pyarrow.ArrowException) as error:
-                raise InputError(f"{str(file)!r} cannot be read: {error}") from error
-            for row in table.to_pylist():
-                found.setdefault((row["example"], row["method"]), row)
+        try:
+            table = parquet.read_table(file)
+        except FileNotFoundError:  # not there yet, or no longer: a run that ends puts all rows into one file
+            continue
+        except (OSError, pyarrow.ArrowException) as error:
+            raise InputError(
+                f"{str(file)!r} cannot be read: {error}; remove it to have its examples run again"
+            ) from error
+        for row in table.to_pylist():
+            found.setdefault((row["example"], row["method"]), row)
     return list(found.values())
 
 
@@ -140,6 +162,10 @@ def _compare(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> N
             f"{str(path)!r} holds a run with another choice of {', '.join(different)}; give the same again to go on "
             "with it, or choose another folder"
         )
+
+
+def _is_draft(file: Path) -> bool:
+    return file.name.startswith((HEADER, "rows")) and file.suffix == ".draft"
 
 
 def _parquet() -> tuple[Any, Any]:

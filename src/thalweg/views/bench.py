@@ -7,6 +7,7 @@ from rich.text import Text
 from thalweg.faithfulness.rankers import INVERSE
 from thalweg.faithfulness.registry import Metric
 from thalweg.faithfulness.result import Bench
+from thalweg.faithfulness.verdicts import competes
 from thalweg.rates import LEVEL
 from thalweg.views.terminal import printable, render
 
@@ -51,6 +52,8 @@ def _metric(bench: Bench, metric: Metric) -> list[RenderableType]:
 def _mark(bench: Bench, metric: Metric, name: str) -> str:
     """How a method stands to the one with the best mean: what differs for certain may still differ by little."""
     verdict = bench.verdicts[metric.name]
+    if not competes(metric, name):
+        return "" if name.startswith(INVERSE) else "what it is measured with"
     if name in verdict.failed:
         return "failed"
     if name == verdict.leader:
@@ -58,7 +61,7 @@ def _mark(bench: Bench, metric: Metric, name: str) -> str:
     if name in verdict.equal:
         return "no difference found from it"
     found = [one for one in bench.pairs[metric.name] if {one.first, one.second} == {name, verdict.leader}]
-    return f"differs by {abs(found[0].difference.mean):.3f}" if found and not name.startswith(INVERSE) else ""
+    return f"differs by {abs(found[0].difference.mean):.3f}" if found else ""
 
 
 def _agreement(bench: Bench) -> Table:
@@ -92,8 +95,8 @@ def _notes(bench: Bench) -> Text:
         "corrected by Holm's rule; special tokens are never taken away; equal scores in the order of the text",
         "dim",
     )
-    text.append(f"\ncost: {cost.total} forward passes of one example, {cost.metrics} of them for metrics ", "dim")
-    text.append(f"(which asked for {cost.asked}); by method: {own or 'none besides the captures'}", "dim")
+    text.append(f"\ncost: {cost.total} forward passes of one example: {cost.shared} that methods share, ", "dim")
+    text.append(f"{cost.metrics} for metrics (which asked for {cost.asked}); by method: {own or 'none'}", "dim")
     errors = [row["sum_error"] for row in bench.rows if row["sum_error"] is not None]
     if errors:
         text.append(f"\nlargest error of scores that should add up: {max(errors):.0e}", "dim")

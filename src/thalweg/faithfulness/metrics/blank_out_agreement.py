@@ -5,7 +5,13 @@ from thalweg.faithfulness.operators import OPERATORS, Operator
 from thalweg.faithfulness.registry import metric
 
 
-@metric(direction="higher", role="agreement", paper="Abnar & Zuidema 2020, table 1", operators=OPERATORS)
+@metric(
+    direction="higher",
+    role="agreement",
+    paper="Abnar & Zuidema 2020, table 1",
+    operators=OPERATORS,
+    reference="leave_one_out",
+)
 def blank_out_agreement(ranked: Ranked, operator: Operator) -> float | None:
     """Spearman's correlation with what each token's removal alone does to the answer: agreement, not truth.
 

@@ -4,7 +4,7 @@ from thalweg.faithfulness.embedded import gradient_norms
 from thalweg.faithfulness.registry import metric
 
 
-@metric(direction="higher", role="agreement", paper="Abnar & Zuidema 2020, table 2")
+@metric(direction="higher", role="agreement", paper="Abnar & Zuidema 2020, table 2", reference="gradient_norm")
 def gradient_agreement(ranked: Ranked) -> float | None:
     """Spearman's correlation with the gradient's length at each token's embedding output: agreement, not truth.
 

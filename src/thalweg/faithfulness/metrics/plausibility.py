@@ -11,9 +11,8 @@ def plausibility(ranked: Ranked) -> float | None:
     The mean over marked tokens of the share of marked ones among all that stand as high. None where the data have no
     rationale, or all tokens or none are marked.
     """
-    spans = ranked.case.example.rationale
-    marked = set(ranked.case.touched(spans)) if spans else set()
-    if not marked or len(marked) == len(ranked.order):
+    marked = ranked.case.marked
+    if not marked:
         return None
     hits = np.array([place in marked for place in ranked.order])
     return float((hits.cumsum() / np.arange(1, len(hits) + 1))[hits].mean())

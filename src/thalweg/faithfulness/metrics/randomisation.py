@@ -13,4 +13,4 @@ def randomisation(ranked: Ranked) -> float | None:
     """
     if ranked.case.shuffled is None:
         return None
-    return spearman(ranked.movable_scores, ranked.again(ranked.case.shuffled).movable_scores)
+    return spearman(ranked.movable_scores, ranked.again(ranked.case.shuffled()).movable_scores)

@@ -10,7 +10,8 @@ def seed_robustness(ranked: Ranked) -> float | None:
     The mean over the other seeds. None where none of them agrees with the model's answer, or there are none.
     """
     case = ranked.case
-    same = [one for one in case.seeds if one.answer == case.answer and one.movable == case.movable]
+    others = [seed() for seed in case.seeds]
+    same = [one for one in others if one.answer == case.answer and one.movable == case.movable]
     found = [spearman(ranked.movable_scores, ranked.again(one).movable_scores) for one in same]
     known = [value for value in found if value is not None]
     return sum(known) / len(known) if known else None
