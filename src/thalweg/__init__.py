@@ -27,6 +27,8 @@ _LAZY = {
     "Examples": "thalweg.training.data",
     "Plan": "thalweg.training.plan",
     "bench": "thalweg.faithfulness.bench",
+    "reproduce": "thalweg.claims.reproduce",
+    "Ledger": "thalweg.claims.ledger",
     "Example": "thalweg.faithfulness.data",
     "Bench": "thalweg.faithfulness.result",
     "Attribution": "thalweg.results.attribution",
@@ -48,13 +50,15 @@ _LAZY = {
 
 __all__ = [
     "load", "Subject", "Capture", "explain", "compare", "mixing", "trust", "trust_head", "trust_by_length", "intervals",
-    "alternatives", "probe", "train", "Examples", "Plan", "bench", "Example", "Attribution", "Comparison", "Mixing",
-    "Certificate", "Intervals", "Alternatives", "LengthCurve", "Probes", "Training", "Bench", "Receipt", "list_methods",
+    "alternatives", "probe", "train", "Examples", "Plan", "bench", "Example", "reproduce", "Ledger", "Attribution",
+    "Comparison", "Mixing", "Certificate", "Intervals", "Alternatives", "LengthCurve", "Probes", "Training", "Bench", "Receipt", "list_methods",
     "ThalwegError", "InputError", "ModelError", "ProofError", "__version__",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     from thalweg.capture.record import Capture
+    from thalweg.claims.ledger import Ledger
+    from thalweg.claims.reproduce import reproduce
     from thalweg.errors import InputError, ModelError, ProofError, ThalwegError
     from thalweg.explaining import compare, explain, mixing
     from thalweg.faithfulness.bench import bench
