@@ -51,8 +51,8 @@ _LAZY = {
 __all__ = [
     "load", "Subject", "Capture", "explain", "compare", "mixing", "trust", "trust_head", "trust_by_length", "intervals",
     "alternatives", "probe", "train", "Examples", "Plan", "bench", "Example", "reproduce", "Ledger", "Attribution",
-    "Comparison", "Mixing", "Certificate", "Intervals", "Alternatives", "LengthCurve", "Probes", "Training", "Bench", "Receipt", "list_methods",
-    "ThalwegError", "InputError", "ModelError", "ProofError", "__version__",
+    "Comparison", "Mixing", "Certificate", "Intervals", "Alternatives", "LengthCurve", "Probes", "Training", "Bench",
+    "Receipt", "list_methods", "ThalwegError", "InputError", "ModelError", "ProofError", "__version__",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
