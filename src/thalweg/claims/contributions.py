@@ -28,8 +28,8 @@ from thalweg.training.train import train
 GRADIENTS = ("gradient_norm", "gradient_x_input", "integrated_gradients")
 OTHERS = ("raw_attention", "attention_rollout", "attention_flow", "globenc")
 L2 = "alti:measure=l2"
-TEXTS = 150
-SEEDS = 5
+TEXTS = 100
+SEEDS = 4
 
 
 def sentiment(lab: Lab) -> tuple[Subject, str]:
