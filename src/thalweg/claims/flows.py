@@ -11,18 +11,23 @@ from thalweg.claims.agreement import (
     BLANK_OUT,
     GRADIENTS,
     LAYERS,
+    LENGTH,
     METHODS,
     TEXTS,
     Values,
     at,
     correlations,
     learnt,
+    natural,
     tested,
 )
 from thalweg.claims.contributions import sentiment, sentiment_bench
 from thalweg.claims.lab import Lab
 from thalweg.claims.ledger import Effect, Figure, Found, NotHereError, as_mean, claim, mean_of
 from thalweg.explaining import explain
+from thalweg.training.batches import predict
+from thalweg.training.measure import gold_of
+from thalweg.training.tokenizer import token_ids
 
 SHORT = {"raw_attention": "raw", "attention_rollout": "rollout", "attention_flow": "flow"}
 
@@ -49,11 +54,20 @@ def _difference(values: Values, first: str, second: str) -> Float[np.ndarray, " 
     "An encoder of 6 layers, 8 heads and width 128 learns to tell the number of the verb (accuracy 0.96).",
 )
 def _(lab: Lab) -> Found:
-    _, found = learnt(lab)
-    assert found.figures.test is not None
-    count = found.counts["test examples"]
-    said = f"{found.counts['training examples']:,} sentences to learn from (the paper: over a million), {count:,} of "
-    return Found(f"{said}Linzen et al. to test on", (Effect("accuracy", as_mean(found.figures.test, count), 0.9),))
+    subject, found = learnt(lab)
+    assert found.figures.test is not None and subject.tokenizer is not None
+    texts = natural(lab)
+    ids = token_ids(subject.tokenizer, texts.texts, LENGTH)
+    said = predict(subject.model, ids, int(str(subject.tokenizer.pad_token_id))).argmax(1)
+    right = (said == gold_of(texts.labels, found.labels)).double().numpy()
+    frequent = max(map(texts.labels.count, set(texts.labels))) / len(texts.labels)
+    hard = as_mean(found.figures.test, found.counts["test examples"])
+    return Found(
+        f"{found.counts['training examples']:,} sentences to learn from (the paper: over a million), "
+        f"{len(texts.texts):,} as they come to test on",
+        (Effect("accuracy − share of the more frequent number", mean_of(right - frequent)),),
+        (Figure("accuracy", mean_of(right)), Figure("accuracy on sentences of Linzen et al. chosen to be hard", hard)),
+    )
 
 
 @claim(

@@ -64,7 +64,7 @@ class Lab:
             code = _code(Path(measure.__code__.co_filename))
             if file.is_file():
                 there = json.loads(file.read_text(encoding="utf-8"))
-                if there["code"] == code:
+                if there.get("code") == code:
                     return there["found"]
             found = measure()
             with draft_of(file) as draft:
