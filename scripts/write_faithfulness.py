@@ -64,7 +64,7 @@ TABLES = (
         "Pairs are spread evenly over the nine sets of the file.",
         smollm,
         "blimp_evidence/all.jsonl",
-        36,
+        27,
         ("alti", "alti_logit", "attention_flow", "attention_rollout", "attention_rollout:receptive_field=yes",
          "decompx", "globenc", "norm_based", "raw_attention", "gradient_norm", "gradient_x_input",
          "integrated_gradients", "leave_one_out", "occlusion", "random"),

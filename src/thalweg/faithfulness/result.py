@@ -141,7 +141,7 @@ def _table(
     places = {example: place for place, example in enumerate(examples)}
     table = {name: np.full(len(examples), np.nan) for name in methods}
     for row in rows:
-        if row.get(metric) is not None:
+        if row[metric] is not None:
             table[row["method"]][places[row["example"]]] = row[metric]
     return table
 
