@@ -52,12 +52,15 @@ VERB = {"text": "the keys here are old", "verb_index": 3, "verb": "are", "wrong_
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"text": "so dull", "rationale_spans": [[1, 9]]}, "pairs [start, end) of words, of which it has 2"),
-        ({"text": "so dull", "rationale_spans": [[1, 1]]}, "pairs [start, end)"),
+        (
+            {"text": "so dull", "rationale_spans": [[1, 9]]},
+            "has [1, 9]; expected pairs [start, end) of words, of which there are 2",
+        ),
+        ({"text": "so dull", "rationale_spans": [[0, 1], [2, 1]]}, "rationale_spans has [2, 1]; expected pairs"),
         ({"text": "so dull", "rationale_spans": [[-1, 1]]}, "pairs [start, end)"),
-        ({"text": "so dull", "rationale_spans": "abc"}, "rationale_spans is abc"),
-        ({"text": "so dull", "rationale_spans": 7}, "rationale_spans is 7"),
-        ({"text": "so dull", "toxic_spans": [[0, 8]]}, "of characters, of which it has 7"),
+        ({"text": "so dull", "rationale_spans": "abc"}, "rationale_spans has abc"),
+        ({"text": "so dull", "rationale_spans": 7}, "rationale_spans has 7"),
+        ({"text": "so dull", "toxic_spans": [[0, 8]]}, "of characters, of which there are 7"),
         ({"text": 5, "rationale_spans": [[0, 1]]}, "has 5 under 'text'; expected a text"),
         ({"text": "so \ud800 dull", "rationale_spans": [[0, 1]]}, "no valid Unicode"),
         ({**VERB, "verb_index": "x"}, "verb_index is 'x'; expected the place of a word, from 0 to 4"),
@@ -77,7 +80,7 @@ def test_examples_when_a_row_is_odd_then_the_line_and_the_cell_are_named(tmp_pat
 
 
 def test_rationales_when_they_stand_in_a_table_then_are_read_from_its_cells(tmp_path: Path) -> None:
-    (tmp_path / "r.tsv").write_text("text\trationale_spans\nso very dull\t[[1, 3]]\nso so\t\n")
+    (tmp_path / "r.tsv").write_text("text\trationale_spans\nso very dull\t[[1, 3], [2, 2]]\nso so\t\n")
     assert read_examples(tmp_path / "r.tsv") == [Example("so very dull", rationale=((3, 12),)), Example("so so")]
 
 
