@@ -49,6 +49,7 @@ results: $(VENV)/installed-dev $(REAL)/installed
 	$(BIN)/python -m scripts.write_identifiable $(DATA) runs > docs/identifiable_encoders.md
 	$(BIN)/thalweg reproduce --data $(DATA) --models $(REAL) --runs runs --out docs/claims.md
 	$(BIN)/python -m scripts.write_distilled $(DATA)/sst2_sentences runs/distilled > docs/distilled.md
+	$(BIN)/python -m scripts.write_faithfulness $(DATA) runs/faithfulness > docs/faithfulness_results.md
 
 clean:
 	rm -rf $(VENV) $(REAL) .pytest_cache .ruff_cache .hypothesis

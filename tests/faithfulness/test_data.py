@@ -1,6 +1,7 @@
 """Files of examples in the forms that public data have."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -45,10 +46,42 @@ def test_agreement_when_the_subject_is_known_then_is_the_cue_of_the_text_before_
     assert found == Example("the keys here", None, ((4, 8),), "are", "is", "old")
 
 
-def test_examples_when_a_row_is_odd_then_the_line_is_named(tmp_path: Path) -> None:
-    file = written(tmp_path / "w.jsonl", {"text": "so dull", "rationale_spans": [[1, 9]]})
-    with pytest.raises(tw.InputError, match="line 1 of"):
+VERB = {"text": "the keys here are old", "verb_index": 3, "verb": "are", "wrong_verb": "is", "subject_index": 1}
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (
+            {"text": "so dull", "rationale_spans": [[1, 9]]},
+            "has [1, 9]; expected pairs [start, end) of words, of which there are 2",
+        ),
+        ({"text": "so dull", "rationale_spans": [[0, 1], [2, 1]]}, "rationale_spans has [2, 1]; expected pairs"),
+        ({"text": "so dull", "rationale_spans": [[-1, 1]]}, "pairs [start, end)"),
+        ({"text": "so dull", "rationale_spans": "abc"}, "rationale_spans has abc"),
+        ({"text": "so dull", "rationale_spans": 7}, "rationale_spans has 7"),
+        ({"text": "so dull", "toxic_spans": [[0, 8]]}, "of characters, of which there are 7"),
+        ({"text": 5, "rationale_spans": [[0, 1]]}, "has 5 under 'text'; expected a text"),
+        ({"text": "so \ud800 dull", "rationale_spans": [[0, 1]]}, "no valid Unicode"),
+        ({**VERB, "verb_index": "x"}, "verb_index is 'x'; expected the place of a word, from 0 to 4"),
+        ({**VERB, "verb_index": 1.5}, "verb_index is 1.5"),
+        ({**VERB, "verb_index": 0}, "something before the verb"),
+        ({**VERB, "verb": 5}, "verb is 5; expected a word"),
+        ({**VERB, "wrong_verb": None}, "expected a verb, a wrong_verb"),
+        ({**VERB, "subject_index": -1}, "subject_index is -1"),
+        ({"prefix": "the key", "word_good": ["is"], "word_bad": "are"}, "word_good is ['is']"),
+    ],
+)
+def test_examples_when_a_row_is_odd_then_the_line_and_the_cell_are_named(tmp_path: Path, row: dict, said: str) -> None:
+    file = written(tmp_path / "w.jsonl", row)
+    with pytest.raises(tw.InputError, match=re.escape(said)) as error:
         read_examples(file)
+    assert "line 1 of" in str(error.value)
+
+
+def test_rationales_when_they_stand_in_a_table_then_are_read_from_its_cells(tmp_path: Path) -> None:
+    (tmp_path / "r.tsv").write_text("text\trationale_spans\nso very dull\t[[1, 3], [2, 2]]\nso so\t\n")
+    assert read_examples(tmp_path / "r.tsv") == [Example("so very dull", rationale=((3, 12),)), Example("so so")]
 
 
 def test_digest_when_a_cue_changes_then_is_another() -> None:

@@ -34,7 +34,7 @@ def test_registry_when_listed_then_names_say_operator_and_labels_the_direction()
         "comprehensiveness", "sufficiency", "aopc", "naopc", "log_odds", "deletion_area", "insertion_area",
         "blank_out_agreement",
     }  # fmt: skip
-    assert len(known) == 3 * len(TAKING) + 5
+    assert len(known) == 3 * len(TAKING) + 6
     assert known["sufficiency_mask"].label == "sufficiency_mask ↓"
     assert known["comprehensiveness_pad"].label == "comprehensiveness_pad ↑"
     lower = {one.base for one in known.values() if one.direction == "lower"}

@@ -114,3 +114,26 @@ def test_gate_when_scores_survive_shuffled_weights_then_the_method_fails() -> No
     found = judged(list_metrics()["randomisation"], known, [])
     assert found.failed == ("stubborn",)
     assert "not decided: open" in found.said
+
+
+def test_verdict_when_so_few_inputs_could_show_nothing_then_says_that_too() -> None:
+    noise = np.random.default_rng(3).normal(size=(4, 2))
+    said, _ = verdict_of({"alti": noise[:, 0] + 100, "random": noise[:, 1]})
+    assert said.endswith("so few inputs could not have shown any")
+    many = np.random.default_rng(3).normal(size=(30, 2))
+    assert verdict_of({"alti": many[:, 0], "random": many[:, 1]})[0].endswith("of the 2 methods")
+
+
+def test_verdict_when_the_best_mean_rests_on_easier_inputs_then_does_not_claim_to_be_better() -> None:
+    """Where both have values flow is higher every time; alti has values for the easy inputs only."""
+    easy = np.arange(30) < 15
+    level = np.where(easy, 5.0, 0.0) + np.random.default_rng(0).normal(0, 0.1, 30)
+    said, _ = verdict_of({"alti": np.where(easy, level, np.nan), "flow": level + 1})
+    assert said == "alti has the highest mean, but on the inputs that both have, flow is better"
+
+
+def test_interval_when_data_are_skewed_then_is_not_far_from_its_rate() -> None:
+    """Exponential numbers, of which 40 are drawn: a percentile interval covers a little less than it says."""
+    draw = np.random.default_rng(2).exponential(1, (40, 1500))
+    covered = np.mean([one.low <= 1 <= one.high for one in means(draw)])
+    assert 0.915 <= covered <= 0.97

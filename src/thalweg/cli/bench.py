@@ -99,17 +99,24 @@ def bench(
 def _print_available() -> None:
     from rich.console import Console
     from rich.table import Column, Table
+    from rich.text import Text
 
     from thalweg.faithfulness.registry import ARROWS, list_baselines, list_metrics
 
-    table = Table(Column("metric", no_wrap=True), "operators", "what it says", "as", "paper")
+    def listed(kind: str) -> Table:
+        return Table(Column(kind, no_wrap=True), "what it says", box=None, header_style="dim", padding=(0, 2, 0, 0))
+
+    metrics, baselines = listed("metric"), listed("baseline")
     for one in {one.base: one for one in list_metrics().values()}.values():
-        operators = [other.operator for other in list_metrics().values() if other.base == one.base and other.operator]
-        label = f"{one.base} {ARROWS[one.direction]}"
-        table.add_row(label, ", ".join(operators) or "–", one.summary, one.role, one.paper)
-    baselines = Table(Column("baseline", no_wrap=True), "what it says", "cost", "paper")
+        operators = [
+            f"_{other.operator}" for other in list_metrics().values() if other.base == one.base and one.operator
+        ]
+        about = "; ".join([one.role, *filter(None, [", ".join(operators)]), one.paper])
+        metrics.add_row(f"{one.base} {ARROWS[one.direction]}", Text.assemble(one.summary, (f"\n{about}", "dim")))
     for one in list_baselines().values():
-        baselines.add_row(one.name, one.summary, one.cost, one.paper)
+        baselines.add_row(one.name, Text.assemble(one.summary, (f"\ncosts {one.cost}; {one.paper}", "dim")))
     console = Console()
-    console.print(table)
+    console.print(
+        metrics, Text("\n↑ higher is better, ↓ lower; _delete, _mask, _pad: how tokens are taken away\n", "dim")
+    )
     console.print(baselines)

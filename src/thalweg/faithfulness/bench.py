@@ -133,7 +133,7 @@ class _Plan:
             try:
                 case = self._case(number, disorder)
             except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on with the next example
-                rows = [_row(number, ranker.name, error=_said(error)) for ranker in self.rankers]
+                rows = [self._row(number, ranker, error=_said(error)) for ranker in self.rankers]
                 rows[0]["shared_passes"] = _passes(meters)
                 return rows
             shared = _passes(meters)
@@ -157,10 +157,17 @@ class _Plan:
         seeds = tuple(other(one, place) for place, one in enumerate(self.seeds))
         return replace(case, shuffled=None if disorder is None else other(disorder, len(seeds)), seeds=seeds)
 
+    def _row(self, number: int, ranker: Ranker, **known: Any) -> Row:
+        """A row with nothing in it but what is known."""
+        columns = ("error", "prediction", "answer", "seconds", "sum_error", "tokens", "scores")
+        empty = dict.fromkeys((*columns, *(one.name for one in self.metrics)))
+        costs = dict.fromkeys(("shared_passes", "passes", "metric_passes", "asked"), 0)
+        return {"example": number, "method": ranker.name, **empty, **costs, **known}
+
     def _scored(self, case: Case, ranker: Ranker, meters: Sequence[Meter]) -> Row:
         """A row with the scores of one method, or with what it said instead."""
         start, before = perf_counter(), _passes(meters)
-        row = _row(case.number, ranker.name, prediction=case.prediction, answer=float(case.scorer([case.whole])[0]))
+        row = self._row(case.number, ranker, prediction=case.prediction, answer=float(case.scorer([case.whole])[0]))
         try:
             ranked = ranker(case)
         except Exception as error:  # noqa: BLE001 - a method that fails is a row, not the end of a run
@@ -200,12 +207,6 @@ def _examples(given: Sequence[str | Example]) -> tuple[Example, ...]:
                 "(pairs of texts are not supported)"
             )
     return tuple(Example(one) if isinstance(one, str) else one for one in given)
-
-
-def _row(number: int, method: str, **known: Any) -> Row:
-    empty = dict.fromkeys(("error", "prediction", "answer", "seconds", "sum_error", "tokens", "scores"))
-    costs = dict.fromkeys(("shared_passes", "passes", "metric_passes", "asked"), 0)
-    return {"example": number, "method": method, **empty, **costs, **known}
 
 
 def _learn(subject: Subject, text: str) -> None:

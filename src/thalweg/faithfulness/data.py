@@ -122,16 +122,19 @@ def _index(row: Mapping[str, Any], name: str, count: int) -> int:
 
 
 def _spans(row: Mapping[str, Any], name: str, count: int, of: str) -> Spans:
-    """Pairs [start, end), also as they stand in a cell of CSV or TSV."""
-    given = row[name]
+    """Pairs [start, end), also as they stand in a cell of CSV or TSV; those that hold nothing are left out."""
+    given: Any = row[name]
     try:
         pairs = json.loads(given) if isinstance(given, str) else given
         found = tuple((index(start), index(end)) for start, end in pairs)
+        given = next((list(pair) for pair in found if not 0 <= pair[0] <= pair[1] <= count), None)
     except (TypeError, ValueError, RecursionError):
-        found = ((-1, -1),)
-    if not all(0 <= start < end <= count for start, end in found):
-        raise _OddError(f"{name} is {str(given)[:80]}; expected pairs [start, end) of {of}, of which it has {count}")
-    return found
+        found = ()
+    if given is not None:
+        raise _OddError(
+            f"{name} has {str(given)[:80]}; expected pairs [start, end) of {of}, of which there are {count}"
+        )
+    return tuple(pair for pair in found if pair[0] < pair[1])
 
 
 def _characters(text: str, spans: Spans) -> Spans:

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from thalweg.faithfulness.agreement import Agreement, Scored, agreements
 from thalweg.faithfulness.rankers import INVERSE
-from thalweg.faithfulness.registry import Metric, list_metrics
+from thalweg.faithfulness.registry import Metric, find_metrics
 from thalweg.faithfulness.statistics import Mean, Pair, means, pairs
 from thalweg.faithfulness.storage import Row, read_header, read_rows
 from thalweg.faithfulness.verdicts import Verdict, judged
@@ -68,7 +68,7 @@ class Bench:
     ) -> "Bench":
         """Statistics over rows, whole or as far as a run came."""
         methods, seed = tuple(configuration["methods"]), configuration["seed"]
-        metrics = tuple(list_metrics()[name] for name in configuration["metrics"])
+        metrics = find_metrics(configuration["metrics"], "delete")
         asked = _asked(methods)
         found: dict[str, dict[str, Mean]] = {}
         tests: dict[str, list[Pair]] = {}
@@ -145,7 +145,7 @@ def _table(
     places = {example: place for place, example in enumerate(examples)}
     table = {name: np.full(len(examples), np.nan) for name in methods}
     for row in rows:
-        if row.get(metric) is not None:
+        if row[metric] is not None:
             table[row["method"]][places[row["example"]]] = row[metric]
     return table
 

@@ -16,7 +16,7 @@ PAIRS = 6  # of methods that agree least
 
 @render.register
 def _(bench: Bench) -> RenderableType:
-    heading = Text("faithfulness", "bold")
+    heading = Text.assemble(("faithfulness", "bold"))
     heading.append(f"\nmodel {bench.provenance['model']}   {bench.examples} examples, seed ", "dim")
     heading.append(f"{bench.configuration['seed']}   a blank is {bench.configuration['blank']}", "dim")
     parts: list[RenderableType] = [heading]
@@ -32,9 +32,10 @@ def _(bench: Bench) -> RenderableType:
 def _metric(bench: Bench, metric: Metric) -> list[RenderableType]:
     verdict, found = bench.verdicts[metric.name], bench.means[metric.name]
     sign = -1 if metric.direction == "higher" else 1
-    title = Text(metric.label, "bold")
-    title.append(f"   {metric.summary}", "dim")
-    table = Table("", "mean", f"{LEVEL:.0%} interval", "inputs", "", box=None, header_style="dim", padding=(0, 1, 0, 0))
+    title = Text.assemble((metric.label, "bold"), (f"   {metric.summary}", "dim"))
+    last = "" if metric.role == "gate" else "against the best"
+    columns = ("", "mean", f"{LEVEL:.0%} interval", "inputs", last)
+    table = Table(*columns, box=None, header_style="dim", padding=(0, 1, 0, 0))
     known = [name for name in bench.methods if found[name].count]
     for name in sorted(known, key=lambda name: sign * found[name].mean):
         one = found[name]
@@ -53,29 +54,28 @@ def _mark(bench: Bench, metric: Metric, name: str) -> str:
     """How a method stands to the one with the best mean: what differs for certain may still differ by little."""
     verdict = bench.verdicts[metric.name]
     if not competes(metric, name):
-        return "" if name.startswith(INVERSE) else "what it is measured with"
+        return "" if name.startswith(INVERSE) else "its reference"
     if name in verdict.failed:
         return "failed"
     if name == verdict.leader:
         return "best mean"
     if name in verdict.equal:
-        return "no difference found from it"
+        return "no difference found"
     found = [one for one in bench.pairs[metric.name] if {one.first, one.second} == {name, verdict.leader}]
     return f"differs by {abs(found[0].difference.mean):.3f}" if found else ""
 
 
-def _agreement(bench: Bench) -> Table:
-    table = Table(
-        "least agreement", "", "rank correlation", "tokens they rank most apart", box=None, header_style="dim"
-    )
+def _agreement(bench: Bench) -> Text:
+    text = Text("least agreement between methods: rank correlation, and the tokens they rank most apart", "dim")
     known = [one for one in bench.agreements if one.correlation.count and "random" not in (one.first, one.second)]
     for one in sorted(known, key=lambda one: one.correlation.mean)[:PAIRS]:
         apart = [
             f"{printable(token.token)} ({token.first_rank:.0f} against {token.second_rank:.0f} of {token.count})"
-            for token in one.tokens[:3]
+            for token in one.tokens[:2]
         ]
-        table.add_row(one.first, one.second, f"{one.correlation.mean:+.2f}", ", ".join(apart))
-    return table
+        text.append(f"\n{one.correlation.mean:+.2f}  {printable(one.first)}, {printable(one.second)}", "not dim")
+        text.append(f"\n       {', '.join(apart)}")
+    return text
 
 
 def _failures(bench: Bench) -> Text:
