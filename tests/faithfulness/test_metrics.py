@@ -32,7 +32,7 @@ def test_registry_when_listed_then_names_say_operator_and_labels_the_direction()
     known = list_metrics()
     assert set(TAKING) == {
         "comprehensiveness", "sufficiency", "aopc", "naopc", "log_odds", "deletion_area", "insertion_area",
-        "blank_out_agreement",
+        "blank_out_agreement", "blank_out_size_agreement",
     }  # fmt: skip
     assert len(known) == 3 * len(TAKING) + 6
     assert known["sufficiency_mask"].label == "sufficiency_mask ↓"
@@ -174,3 +174,12 @@ def test_metrics_when_two_answers_are_compared_then_log_odds_are_not_defined() -
     case = case_of(subject_of("gpt2"), Example("the key", good="the", bad="key"))
     assert case.answer.foil is not None
     assert list_metrics()["log_odds_delete"](ranked(case, np.arange(float(len(case.movable))))) is None
+
+
+def test_blank_out_size_agreement_when_a_token_speaks_against_the_answer_then_its_size_counts() -> None:
+    case = additive_case()
+    effects = single_effects(case, "delete")
+    assert effects.min() < 0 < effects.max()
+    assert value("blank_out_size_agreement", ranked(case, np.abs(effects))) == pytest.approx(1)
+    assert value("blank_out_size_agreement", ranked(case, effects)) < 1
+    assert value("blank_out_agreement", ranked(case, effects)) == pytest.approx(1)

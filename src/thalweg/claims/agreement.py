@@ -37,7 +37,7 @@ WORD = re.compile(r"[a-z]+|[0-9]+|[^\sa-z0-9]")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 LENGTH, LAYERS, HEADS, WIDTH = 64, 6, 8, 128
 METHODS = ("raw_attention", "attention_rollout", "attention_flow")
-BLANK_OUT, GRADIENTS = "blank_out_agreement_mask", "gradient_agreement"
+BLANK_OUT, GRADIENTS = "blank_out_size_agreement_mask", "gradient_agreement"
 TEXTS = 300  # of the test that correlations are measured on
 
 Row = tuple[str, str]  # what stands before the verb, and the verb's number

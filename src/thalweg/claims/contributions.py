@@ -63,7 +63,7 @@ def sentiment_bench(lab: Lab) -> Bench:
             sentiment(lab)[0],
             _sentences(lab),
             ["alti", L2, *OTHERS, *GRADIENTS, "random"],
-            ["comprehensiveness", "sufficiency", "deletion_area", "gradient_agreement", "blank_out_agreement_mask"],
+            ["comprehensiveness", "sufficiency", "deletion_area", "gradient_agreement"],
             folder=lab.folder("bench") / "sentiment",
         ),
     )

@@ -8,7 +8,7 @@ from thalweg.faithfulness.registry import metric
 @metric(
     direction="higher",
     role="agreement",
-    paper="Abnar & Zuidema 2020, table 1",
+    paper="after Abnar & Zuidema 2020, with the sign of the change",
     operators=OPERATORS,
     reference="leave_one_out",
 )
