@@ -46,6 +46,10 @@ Values = Mapping[str, Float[np.ndarray, " input"]]
 
 def examples(lab: Lab) -> tuple[Examples, Examples, Examples]:
     """(to learn from, to choose by, hard ones to test on); no test text is among the others."""
+    return lab.once("agreement examples", lambda: _read(lab))
+
+
+def _read(lab: Lab) -> tuple[Examples, Examples, Examples]:
     wikipedia = _labelled(lab, "agreement_linzen", "all.jsonl")
     random.Random(0).shuffle(wikipedia)
     tested, learnt = wikipedia[: lab.many(HARD, 100)], wikipedia[HARD:]
