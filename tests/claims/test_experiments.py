@@ -10,7 +10,7 @@ import torch
 from tests.conftest import unchecked
 from thalweg.claims import agreement
 from thalweg.claims.contributions import _transformed
-from thalweg.claims.encoders import Measured, Trained
+from thalweg.claims.encoders import LONG, Measured, Trained
 from thalweg.claims.lab import PACKAGED, Lab
 from thalweg.claims.ledger import Ledger, list_claims
 from thalweg.claims.reproduce import reproduce
@@ -90,14 +90,14 @@ def test_labelled_when_a_verb_is_given_then_the_text_ends_before_it(tmp_path: Pa
     ]
 
 
-def test_trained_when_runs_differ_then_figures_are_by_set_and_seed() -> None:
+def test_trained_when_runs_differ_then_figures_are_by_seed() -> None:
     def one(identifiable: float, right: list[int]) -> Measured:
         return Measured(right, 9.0, 0.0, 0.0, 0.0, 0.0, 0.0, identifiable, 1.0)
 
-    models = {("a", "add", size, seed): one(size / 10 + seed, [seed, 1]) for size in (1, 3) for seed in (0, 1)}
-    found = Trained(models, ("a",), (1, 3), (0, 1))  # pyright: ignore[reportArgumentType]
+    models = {(LONG, "add", size, seed): one(size / 10 + seed, [seed, 1]) for size in (1, 3) for seed in (0, 1)}
+    found = Trained(models, (LONG,), (1, 3), (0, 1))  # pyright: ignore[reportArgumentType]
     assert found.figures("add", [1, 3], lambda m: m.identifiable) == pytest.approx([0.2, 1.2])
-    assert found.right("a", "add", [1, 3]).tolist() == [[0, 1], [1, 1]]
+    assert found.right(LONG, "add", [1, 3]).tolist() == [[0, 1], [1, 1]]
 
 
 def test_with_packages_when_all_claims_are_counted_then_none_is_forgotten() -> None:

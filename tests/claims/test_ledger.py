@@ -55,7 +55,7 @@ def test_verdict_when_intervals_are_given_then_follows_from_where_they_lie(effec
 
 def test_verdict_when_nothing_could_be_measured_then_says_why() -> None:
     one = Entry(entry().claim, None, "no texts")
-    assert (one.verdict, one.measured()) == ("not testable here", "no texts")
+    assert (one.verdict, one.measured()) == ("not testable here", ["no texts"])
 
 
 def test_said_when_an_effect_is_shown_then_tells_its_interval_and_what_it_needs() -> None:

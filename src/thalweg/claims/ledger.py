@@ -103,11 +103,11 @@ class Entry:
             return "holds"
         return "does not hold" if any(one.fails for one in self.found.effects) else "undecided"
 
-    def measured(self) -> str:
-        """What was found, in one line."""
+    def measured(self) -> list[str]:
+        """What was found, effects first, or why nothing was."""
         if self.found is None:
-            return self.why or ""
-        return "; ".join(one.said() for one in (*self.found.effects, *self.found.figures))
+            return [self.why or ""]
+        return [one.said() for one in (*self.found.effects, *self.found.figures)]
 
     def to_dict(self) -> dict[str, Any]:
         claim = self.claim

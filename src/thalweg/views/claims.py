@@ -35,10 +35,16 @@ def _(ledger: Ledger) -> RenderableType:
 def table(entries: tuple[Entry, ...]) -> Table:
     """Claims with what was measured."""
     shown = Table(
-        Column("claim", no_wrap=True), "the paper says", "measured here", "verdict", box=None, header_style="dim"
+        Column("claim", no_wrap=True),
+        "the paper says",
+        "measured here",
+        "verdict",
+        box=None,
+        header_style="dim",
+        padding=(0, 1, 1, 0),
     )
     for one in entries:
-        measured = Text(one.measured())
+        measured = Text("\n".join(one.measured()))
         if one.found is not None:
             measured.append(f"\n{one.found.on}", "dim")
         shown.add_row(
@@ -76,10 +82,7 @@ def as_markdown(ledger: Ledger, command: str) -> str:
 
 def _row(one: Entry) -> str:
     claim = one.claim
-    measured = one.why or ""
-    if one.found is not None:
-        figures = [figure.said() for figure in (*one.found.effects, *one.found.figures)]
-        measured = "<br>".join([*figures, f"*{one.found.on}*"])
+    measured = "<br>".join([*one.measured(), *([f"*{one.found.on}*"] if one.found else [])])
     return f"| {claim.name} | {_cell(claim.says)} ({_cell(claim.where)}) | {_cell(measured)} | **{one.verdict}** |"
 
 
