@@ -2,8 +2,8 @@
 
     python -m scripts.write_faithfulness ../shared/data runs/faithfulness > docs/faithfulness_results.md
 
-Rows are kept in the second folder, and a run that was stopped goes on. SmolLM is looked for where `make test-real`
-puts it. Takes about half an hour on one core.
+Rows are kept in the second folder, and a run that was stopped goes on. With --so-far behind the folders nothing is run,
+and the page says what is there. SmolLM is looked for where `make test-real` puts it. Takes half an hour on a free core.
 """
 
 import sys
@@ -16,14 +16,13 @@ from tests.real.models import smollm
 from thalweg.faithfulness.data import read_examples
 from thalweg.faithfulness.registry import Metric
 from thalweg.faithfulness.result import Bench
-from thalweg.faithfulness.verdicts import competes
 
 WORDS = """# Which methods are faithful, on the models at hand
 
 Written by `scripts/write_faithfulness.py`; what each metric means is in [faithfulness.md](faithfulness.md). The arrow
 says which direction is better. Means over inputs with 95 % intervals. **Bold** is the best mean and all from which no
-difference to it was found (paired tests, corrected for all pairs of a metric). *Like random* are those from which no
-difference to the random ranking was found. They hold for these models and these texts.
+difference to it was found, where any two differ (paired tests, corrected for all pairs of a metric). *Like random* are
+those from which no difference to the random ranking was found. All of it holds for these models and these texts.
 """
 
 
@@ -37,13 +36,11 @@ class Table:
     methods: Sequence[str]
     metrics: Sequence[str]
     longest: int | None = None
-    spread: bool = False  # over the whole file, which is sorted by kind
+    every: int = 1  # of a file that is sorted by kind, every so many
 
     def examples(self, data: Path) -> list[tw.Example]:
-        if not self.spread:
-            return read_examples(data / self.file, limit=None if self.longest else self.count)
-        found = read_examples(data / self.file)
-        return found[:: len(found) // self.count][: self.count]
+        found = read_examples(data / self.file)[:: self.every]
+        return found if self.longest else found[: self.count]
 
 
 TABLES = (
@@ -61,7 +58,7 @@ TABLES = (
     Table(
         "SmolLM2-135M, pairs of BLiMP",
         "The answer is p(right word) − p(wrong word) behind a prefix; the cue is the word that decides between them. "
-        "Pairs are spread evenly over the nine sets of the file.",
+        "Every 329th pair of a file of nine sets, one behind the other.",
         smollm,
         "blimp_evidence/all.jsonl",
         27,
@@ -69,7 +66,7 @@ TABLES = (
          "decompx", "globenc", "norm_based", "raw_attention", "gradient_norm", "gradient_x_input",
          "integrated_gradients", "leave_one_out", "occlusion", "random"),
         ("cue_rank", "comprehensiveness_pad", "aopc_pad", "naopc_pad", "blank_out_agreement_pad", "randomisation"),
-        spread=True,
+        every=329,
     ),
     Table(
         "The model that ships, long reviews with human rationales",
@@ -86,7 +83,10 @@ TABLES = (
 )  # fmt: skip
 
 
-def run(table: Table, data: Path, runs: Path) -> Bench:
+def run(table: Table, data: Path, runs: Path, so_far: bool) -> Bench:
+    folder = runs / table.file.split("/")[0]
+    if so_far:
+        return tw.Bench.load(folder)
     subject = table.subject()
     examples = table.examples(data)
     if table.longest is not None:
@@ -95,7 +95,6 @@ def run(table: Table, data: Path, runs: Path) -> Bench:
             one for one in examples if len(subject.tokenizer(one.text, verbose=False)["input_ids"]) <= table.longest
         ]
         examples = short[: table.count]
-    folder = runs / table.file.split("/")[0]
     return tw.bench(subject, examples, table.methods, table.metrics, folder=folder)
 
 
@@ -106,12 +105,17 @@ def written(table: Table, found: Bench) -> str:
         lines.append(f"| `{method}` | {' | '.join(cell(found, metric, method) for metric in found.metrics)} |")
     cost = found.cost
     shown = ",".join(metric.name for metric in found.metrics)
+    plain = table.every == 1 and table.longest is None
+    limit, rest = (f" --limit {table.count}", "") if plain else ("", ", on the inputs described, from Python")
+    inputs = str(found.examples)
+    if found.examples < table.count:
+        inputs = f"The run was stopped: {inputs} of {table.count}"
     return "\n".join(
         [
             f"## {table.title}\n",
-            f"{table.about} {found.examples} inputs, {found.cost.total:,} forward passes of one input, "
-            f"{cost.metrics:,} of them for metrics.\n",
-            f"`thalweg bench --data {table.file} --methods {','.join(table.methods)} --metrics {shown}`\n",
+            f"{table.about} {inputs} inputs, {cost.total:,} forward passes of one input, {cost.metrics:,} of them for "
+            "metrics.\n",
+            f"`thalweg bench --data {table.file}{limit} --methods {','.join(table.methods)} --metrics {shown}`{rest}\n",
             *lines,
             "",
             *(f"- {metric.label}: {sentence(found, metric)}" for metric in found.metrics),
@@ -126,7 +130,7 @@ def cell(found: Bench, metric: Metric, method: str) -> str:
     if not one.count:
         return "–"
     mean = f"{one.mean:.3f}"
-    if metric.role != "gate" and competes(metric, method) and method in (verdict.leader, *verdict.equal):
+    if verdict.differ and method in (verdict.leader, *verdict.equal):
         mean = f"**{mean}**"
     return f"{mean} [{one.low:.3f}, {one.high:.3f}]"
 
@@ -138,10 +142,10 @@ def sentence(found: Bench, metric: Metric) -> str:
 
 
 def main() -> None:
-    data, runs = map(Path, sys.argv[1:])
+    data, runs = map(Path, sys.argv[1:3])
     print(WORDS)
     for table in TABLES:
-        print(written(table, run(table, data, runs)), flush=True)
+        print(written(table, run(table, data, runs, "--so-far" in sys.argv[3:])), flush=True)
 
 
 if __name__ == "__main__":

@@ -137,3 +137,15 @@ def test_interval_when_data_are_skewed_then_is_not_far_from_its_rate() -> None:
     draw = np.random.default_rng(2).exponential(1, (40, 1500))
     covered = np.mean([one.low <= 1 <= one.high for one in means(draw)])
     assert 0.915 <= covered <= 0.97
+
+
+def test_verdict_when_no_two_differ_then_nothing_is_like_random() -> None:
+    """That would only name all methods again."""
+    many = np.random.default_rng(3).normal(size=(30, 2))
+    table = {"alti": many[:, 0], "random": many[:, 1]}
+    for shift, differ, alike in ((0.0, False, ()), (9.0, True, ("flow",))):
+        known = {**table, "alti": table["alti"] + shift, "flow": many[::-1, 1].copy()}
+        asked = [("alti", "random"), ("alti", "flow"), ("random", "flow")]
+        found = dict(zip(known, means(np.stack(list(known.values()), 1)), strict=True))
+        judgement = judged(METRIC, found, pairs(known, asked, 0))
+        assert (judgement.differ, judgement.like_random) == (differ, alike)

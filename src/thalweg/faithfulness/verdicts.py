@@ -18,7 +18,8 @@ class Verdict:
     """One sentence, and the methods that it rests on.
 
     `leader` has the best mean; `equal` are those from which no difference to it was found; `like_random` those from
-    which none to the random ranking was found. Of a gate, `failed` are those that do not pass it.
+    which none to the random ranking was found. `differ` says whether any two methods differ; where none do,
+    `like_random` stays empty. Of a gate, `failed` are those that do not pass it.
     """
 
     said: str
@@ -26,6 +27,7 @@ class Verdict:
     equal: tuple[str, ...] = ()
     like_random: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
+    differ: bool = False
 
 
 def judged(metric: Metric, means: Mapping[str, Mean], pairs: Sequence[Pair]) -> Verdict:
@@ -41,8 +43,9 @@ def judged(metric: Metric, means: Mapping[str, Mean], pairs: Sequence[Pair]) -> 
     leader = max(known, key=lambda name: sign * means[name].mean)
     rivals = [pair for pair in pairs if {pair.first, pair.second} <= set(known)]
     equal = _undecided(rivals, leader)
-    like_random = _undecided(rivals, "random") if "random" in known else ()
-    return Verdict(_sentence(metric, known, leader, equal, rivals), leader, equal, like_random)
+    differ = any(pair.differ for pair in rivals)
+    like_random = _undecided(rivals, "random") if "random" in known and differ else ()
+    return Verdict(_sentence(metric, known, leader, equal, rivals), leader, equal, like_random, differ=differ)
 
 
 def competes(metric: Metric, name: str) -> bool:

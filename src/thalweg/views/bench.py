@@ -45,7 +45,7 @@ def _metric(bench: Bench, metric: Metric) -> list[RenderableType]:
             Text(printable(name), style), f"{one.mean:+.3f}", f"{one.low:+.3f} to {one.high:+.3f}", str(one.count), mark
         )
     said = Text(verdict.said)
-    if verdict.like_random and not verdict.said.endswith("methods"):
+    if verdict.like_random:
         said.append(f"\nno difference found from random: {', '.join(verdict.like_random)}")
     return [title, table, said] if known else [title, said]
 
