@@ -65,17 +65,19 @@ def test_transformed_when_all_keys_are_added_up_then_the_block_output_comes_out(
 
 def test_examples_when_verb_number_is_learnt_then_no_test_text_is_among_the_others(shared_data: Path) -> None:
     lab = Lab(shared_data, None, Path("unused"))
-    learnt, chosen, tested = agreement.examples(lab)
-    assert len(tested.texts) == agreement.HARD and len(chosen.texts) == agreement.CHOSEN_BY
-    assert len(learnt.texts) > 80_000
-    assert not set(tested.texts) & (set(learnt.texts) | set(chosen.texts))
-    assert not set(chosen.texts) & set(learnt.texts)
-    assert set(learnt.labels) == set(tested.labels) == {"singular", "plural"}
-    blanks = sum(text.split(" ").count("[MASK]") for text in learnt.texts)
-    assert blanks / sum(len(text.split(" ")) for text in learnt.texts) == pytest.approx(agreement.BLANKED, rel=0.05)
-    assert not any("[MASK]" in text for text in tested.texts)
+    texts = agreement.texts_of(lab)
+    assert len(texts.hard.texts) == agreement.HARD and len(texts.chosen.texts) == agreement.CHOSEN_BY
+    assert len(texts.learnt.texts) > 80_000
+    assert set(texts.learnt.labels) == set(texts.hard.labels) == {"singular", "plural"}
+    blanks = sum(text.split(" ").count("[MASK]") for text in texts.learnt.texts)
+    words = sum(len(text.split(" ")) for text in texts.learnt.texts)
+    assert blanks / words == pytest.approx(agreement.BLANKED, rel=0.05)
     natural = agreement.natural(lab)
-    assert len(natural.texts) > 2000 and not set(natural.texts) & (set(learnt.texts) | set(chosen.texts))
+    assert len(natural.texts) > 2000
+    for tested in (texts.hard, natural):
+        assert not set(tested.texts) & texts.seen
+        assert not set(tested.texts) & {*texts.learnt.texts, *texts.chosen.texts}
+        assert not any("[MASK]" in text for text in tested.texts)
 
 
 def test_labelled_when_a_verb_is_given_then_the_text_ends_before_it(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import json
 import random
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -44,26 +45,39 @@ Row = tuple[str, str]  # what stands before the verb, and the verb's number
 Values = Mapping[str, Float[np.ndarray, " input"]]
 
 
-def examples(lab: Lab) -> tuple[Examples, Examples, Examples]:
-    """(to learn from, to choose by, hard ones to test on); no test text is among the others."""
-    return lab.once("agreement examples", lambda: _read(lab))
+@dataclass(frozen=True)
+class Texts:
+    """What is learnt from (some words blanked), what chooses the best epoch, and hard texts to test on.
+
+    No text of a test is among the `seen`, blanked or not.
+    """
+
+    learnt: Examples
+    chosen: Examples
+    hard: Examples
+    seen: frozenset[str]
 
 
-def _read(lab: Lab) -> tuple[Examples, Examples, Examples]:
+def texts_of(lab: Lab) -> Texts:
+    return lab.once("agreement texts", lambda: _read(lab))
+
+
+def _read(lab: Lab) -> Texts:
     wikipedia = _labelled(lab, "agreement_linzen", "all.jsonl")
     random.Random(0).shuffle(wikipedia)
-    tested, learnt = wikipedia[: lab.many(HARD, 100)], wikipedia[HARD:]
+    hard, rows = wikipedia[: lab.many(HARD, 100)], wikipedia[HARD:]
     if not lab.quick:
         for name in CORPORA:
-            learnt += _labelled(lab, name, "train.jsonl")
-        learnt += _cut_from_text(lab)
-    unseen = {text for text, _ in tested}
-    learnt = [row for row in dict.fromkeys(learnt) if row[0] not in unseen]
-    random.Random(1).shuffle(learnt)
-    chosen, learnt = learnt[: lab.many(CHOSEN_BY, 100)], learnt[CHOSEN_BY:][: lab.many(len(learnt), 400)]
+            rows += _labelled(lab, name, "train.jsonl")
+        rows += _cut_from_text(lab)
+    unseen = {text for text, _ in hard}
+    rows = [row for row in dict.fromkeys(rows) if row[0] not in unseen]
+    random.Random(1).shuffle(rows)
+    chosen, learnt = rows[: lab.many(CHOSEN_BY, 100)], rows[CHOSEN_BY:][: lab.many(len(rows), 400)]
     chance = random.Random(2)
     blanked = [(" ".join(_blanked(text.split(" "), chance)), number) for text, number in learnt]
-    return _examples(blanked), _examples(chosen), _examples(tested)
+    seen = frozenset(text for text, _ in (*learnt, *chosen))
+    return Texts(_examples(blanked), _examples(chosen), _examples(hard), seen)
 
 
 def _examples(rows: list[Row]) -> Examples:
@@ -115,7 +129,7 @@ def learnt(lab: Lab) -> tuple[Subject, Training]:
     """The paper's encoder: blocks as in GPT-2 (norms before attention and MLP) without a causal mask, read at [CLS]."""
 
     def get() -> tuple[Subject, Training]:
-        parts = examples(lab)
+        texts = texts_of(lab)
         folder = lab.folder("agreement") / "encoder"
         config = RobertaPreLayerNormConfig(
             hidden_size=WIDTH,
@@ -126,7 +140,7 @@ def learnt(lab: Lab) -> tuple[Subject, Training]:
             max_position_embeddings=LENGTH + 2,
         )
         plan = Plan(max_length=LENGTH, epochs=lab.many(6, 1), patience=3, batch_tokens=4096)
-        found = train(parts[0], folder, plan, validation=parts[1], test=parts[2], config=config)
+        found = train(texts.learnt, folder, plan, validation=texts.chosen, test=texts.hard, config=config)
         return load(folder), found
 
     return lab.once("agreement", get)
@@ -136,8 +150,7 @@ def natural(lab: Lab) -> Examples:
     """Test sentences as they come, in random order, none of which was learnt from."""
 
     def get() -> Examples:
-        learnt, chosen, _ = examples(lab)
-        seen = {*learnt.texts, *chosen.texts}
+        seen = texts_of(lab).seen
         rows = [row for name in CORPORA for row in _labelled(lab, name, "test.jsonl") if row[0] not in seen]
         random.Random(4).shuffle(rows)
         return _examples(list(dict.fromkeys(rows)))
