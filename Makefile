@@ -47,7 +47,9 @@ results: $(VENV)/installed-dev $(REAL)/installed
 	$(BIN)/python -m scripts.write_mixing $(DATA)/mrpc/train.jsonl > docs/mixing.md
 	$(BIN)/python -m scripts.write_probes $(DATA)/mrpc/train.jsonl
 	$(BIN)/python -m scripts.write_identifiable $(DATA) runs > docs/identifiable_encoders.md
+	$(BIN)/thalweg reproduce --data $(DATA) --models $(REAL) --runs runs --out docs/claims.md
 	$(BIN)/python -m scripts.write_distilled $(DATA)/sst2_sentences runs/distilled > docs/distilled.md
+	$(BIN)/python -m scripts.write_faithfulness $(DATA) runs/faithfulness > docs/faithfulness_results.md
 
 clean:
 	rm -rf $(VENV) $(REAL) .pytest_cache .ruff_cache .hypothesis

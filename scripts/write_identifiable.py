@@ -8,36 +8,34 @@ the folder `runs`: what was stopped goes on, what is done is only read. Takes ab
 """
 
 import itertools
-import json
-import random
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from scipy.stats import t as student
 
-import thalweg as tw
-from thalweg.files import draft_of
+from thalweg.claims.encoders import (
+    CERTIFIED,
+    COMBINES,
+    HEADS,
+    LENGTH,
+    MARGIN,
+    WIDTH,
+    Measured,
+    interval,
+    measured,
+    plan_of,
+)
 from thalweg.progress import progress
 from thalweg.tables import read_labelled
-from thalweg.training.batches import predict
 from thalweg.training.data import Examples
-from thalweg.training.measure import gold_of
-from thalweg.training.plan import Combine, Plan
-from thalweg.training.tokenizer import token_ids
+from thalweg.training.plan import Combine
 from thalweg.training.train import train
 
 SETS = ("trec6", "cr", "mpqa", "sms_spam", "dbpedia14", "sst2_sentences")
-COMBINES: tuple[Combine, Combine] = ("con", "add")
 KEY_SIZES = (1, 2, 4, 8, 16, 32, 64)
 SEEDS = (0, 1, 2)
-WIDTH, HEADS, LENGTH = 64, 4, 64
-CERTIFIED = 16  # test texts, the same for all models of a set
-MARGIN = 0.01  # of accuracy: what lies within it is called equal
-MEASURED = "measured.json"
 
 WORDS = f"""# Encoders whose attention is identifiable
 
@@ -50,73 +48,8 @@ nothing on each set's training texts (a tenth of them chooses the epoch) and tes
 """
 
 
-@dataclass(frozen=True)
-class Measured:
-    """One trained model on the test texts: which it got right, and means over heads of certificates of some texts."""
-
-    right: list[int]
-    tokens: float
-    ambiguity: float
-    given_keys: float
-    keys_free: float
-    together: float
-    apart: float
-    identifiable: float
-    identifiable_given_keys: float
-
-
 Key = tuple[str, Combine, int, int]  # set, combine, key size, seed
 Results = dict[Key, Measured]
-
-
-def plan_of(combine: Combine, key_size: int, seed: int) -> Plan:
-    return Plan(
-        combine=combine,
-        key_size=key_size,
-        width=WIDTH,
-        heads=HEADS,
-        layers=1,
-        max_length=LENGTH,
-        epochs=8,
-        patience=2,
-        batch_tokens=2048,
-        seed=seed,
-    )
-
-
-def measured(folder: Path, tested: Examples) -> Measured:
-    """Ask a trained model about the test texts, or read what it said."""
-    if (folder / MEASURED).exists():
-        return Measured(**json.loads((folder / MEASURED).read_text(encoding="utf-8")))
-    subject = tw.load(folder)
-    assert subject.tokenizer is not None
-    ids = token_ids(subject.tokenizer, tested.texts, LENGTH)
-    pad = subject.model.config.pad_token_id
-    assert isinstance(pad, int)
-    names = [label for _, label in sorted((subject.model.config.id2label or {}).items())]
-    right = predict(subject.model, ids, pad).argmax(1) == gold_of(tested.labels, names)
-    chosen = random.Random(0).sample(range(len(ids)), CERTIFIED)
-    found = [tw.trust(subject, ids[place]) for place in chosen]
-    heads = [head for one in found for head in one.heads]
-    layers = [layer for one in found for layer in one.layers]
-
-    def mean(values: Sequence[float | None]) -> float:
-        return float(np.mean([value for value in values if value is not None]))
-
-    answer = Measured(
-        right=right.int().tolist(),
-        tokens=mean([len(one.tokens) for one in found]),
-        ambiguity=mean([head.ambiguity for head in heads]),
-        given_keys=mean([head.ambiguity_given_keys for head in heads]),
-        keys_free=mean([head.ambiguity_keys_free for head in heads]),
-        together=mean([layer.ambiguity_together for layer in layers]),
-        apart=mean([layer.ambiguity_apart for layer in layers]),
-        identifiable=mean([head.determined for head in heads]),
-        identifiable_given_keys=mean([head.verdict != "not identifiable" for head in heads]),
-    )
-    with draft_of(folder / MEASURED) as draft:
-        Path(draft).write_text(json.dumps(asdict(answer)), encoding="utf-8")
-    return answer
 
 
 def run(data: Path, runs: Path, names: Sequence[str]) -> Results:
@@ -134,17 +67,6 @@ def run(data: Path, runs: Path, names: Sequence[str]) -> Results:
             results[name, combine, key_size, seed] = measured(folder, tested)
             report(done, len(every))
     return results
-
-
-def interval(hits: np.ndarray) -> tuple[float, float]:
-    """The mean of [run text] numbers and how far it may be off, at 95 %: chance of the texts and chance of the runs.
-
-    Runs and texts are crossed; their two variances of the mean are added, which is rather too much than too little.
-    """
-    runs, texts = hits.shape
-    by_text = student.ppf(0.975, texts - 1) ** 2 * hits.mean(0).var(ddof=1) / texts
-    by_run = student.ppf(0.975, runs - 1) ** 2 * hits.mean(1).var(ddof=1) / runs
-    return float(hits.mean()), float((by_text + by_run) ** 0.5)
 
 
 def accuracies(results: Results, names: Sequence[str]) -> str:

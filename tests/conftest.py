@@ -1,6 +1,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -38,12 +39,21 @@ def shared_data() -> Path:
     return folder
 
 
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Without the type checks of a test run."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
 @pytest.fixture
 def as_a_user() -> Iterator[None]:
-    """Without the type checks of a test run, which would speak before the library does."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+    """Without type checks, which would speak before the library does."""
+    with unchecked():
+        yield
 
 
 @pytest.fixture
@@ -65,9 +75,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> I
         captured = capfd.readouterr()
         return Done(int(str(code or 0)), captured.out, captured.err)
 
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield command
-    jaxtyping.config.update("jaxtyping_disable", False)
+    with unchecked():
+        yield command
 
 
 def missing(what: str) -> None:

@@ -26,6 +26,11 @@ _LAZY = {
     "train": "thalweg.training.train",
     "Examples": "thalweg.training.data",
     "Plan": "thalweg.training.plan",
+    "bench": "thalweg.faithfulness.bench",
+    "reproduce": "thalweg.claims.reproduce",
+    "Ledger": "thalweg.claims.ledger",
+    "Example": "thalweg.faithfulness.data",
+    "Bench": "thalweg.faithfulness.result",
     "Attribution": "thalweg.results.attribution",
     "Comparison": "thalweg.results.comparison",
     "Mixing": "thalweg.results.mixing",
@@ -45,15 +50,20 @@ _LAZY = {
 
 __all__ = [
     "load", "Subject", "Capture", "explain", "compare", "mixing", "trust", "trust_head", "trust_by_length", "intervals",
-    "alternatives", "probe", "train", "Examples", "Plan", "Attribution", "Comparison", "Mixing", "Certificate",
-    "Intervals", "Alternatives", "LengthCurve", "Probes", "Training", "Receipt", "list_methods", "ThalwegError",
-    "InputError", "ModelError", "ProofError", "__version__",
+    "alternatives", "probe", "train", "Examples", "Plan", "bench", "Example", "reproduce", "Ledger", "Attribution",
+    "Comparison", "Mixing", "Certificate", "Intervals", "Alternatives", "LengthCurve", "Probes", "Training", "Bench",
+    "Receipt", "list_methods", "ThalwegError", "InputError", "ModelError", "ProofError", "__version__",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     from thalweg.capture.record import Capture
+    from thalweg.claims.ledger import Ledger
+    from thalweg.claims.reproduce import reproduce
     from thalweg.errors import InputError, ModelError, ProofError, ThalwegError
     from thalweg.explaining import compare, explain, mixing
+    from thalweg.faithfulness.bench import bench
+    from thalweg.faithfulness.data import Example
+    from thalweg.faithfulness.result import Bench
     from thalweg.models.load import Subject, load
     from thalweg.probing.probe import probe
     from thalweg.probing.result import Probes

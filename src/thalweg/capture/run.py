@@ -76,7 +76,7 @@ def _learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
     attend, leaves = adding_leaves()
     for through_registry in (True, False):
         with embedding_leaves(model) if "input_ids" in inputs else nullcontext([]) as embedded:
-            trace = watch(model, _arguments(model, inputs), None, attend, through_registry)
+            trace = watch(model, arguments_of(model, inputs), None, attend, through_registry)
         if trace.calls:
             break
     else:
@@ -96,7 +96,7 @@ def _learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
         with torch.no_grad():
             upper = discover_upper(model, trace, blocks)
     states = find_states(model, trace, blocks, roles, upper)
-    around = what_goes_round(model, _arguments(model, inputs), states, roles, through_registry)
+    around = what_goes_round(model, arguments_of(model, inputs), states, roles, through_registry)
     states = replace(states, round_entries=around[0], round_layers=around[1])
     return Anatomy(blocks, roles, _pooling(trace.result, leaves[-1]), through_registry, upper, states)
 
@@ -109,7 +109,7 @@ def run(
 ) -> tuple[list[list[Block]], Any]:
     """One pass over a right-padded batch: the proved blocks of each example, and the model's result."""
     with torch.no_grad():
-        record = watch(model, _arguments(model, inputs), anatomy.taps, None, anatomy.through_registry)
+        record = watch(model, arguments_of(model, inputs), anatomy.taps, None, anatomy.through_registry)
     if len(record.calls) != len(anatomy.blocks):
         raise ModelError(
             f"this pass made {len(record.calls)} attention calls, the first one "
@@ -137,7 +137,7 @@ def replay(model: nn.Module, inputs: Mapping[str, Tensor], anatomy: Anatomy, han
     """
     taps = handle.taps(model, anatomy) if isinstance(handle, Witness) else anatomy.taps
     edit = handle.edit if isinstance(handle, Editor) else None
-    return watch(model, _arguments(model, inputs), taps, handle, anatomy.through_registry, edit)
+    return watch(model, arguments_of(model, inputs), taps, handle, anatomy.through_registry, edit)
 
 
 def check_ready(model: nn.Module) -> None:
@@ -146,7 +146,8 @@ def check_ready(model: nn.Module) -> None:
         raise ModelError("the model is in training mode: call model.eval() before capturing it")
 
 
-def _arguments(model: nn.Module, inputs: Mapping[str, Tensor]) -> dict[str, Any]:
+def arguments_of(model: nn.Module, inputs: Mapping[str, Tensor]) -> dict[str, Any]:
+    """What a pass is called with: the inputs, no cache, and a result with names, where the model knows of these."""
     accepted = inspect.signature(model.forward).parameters
     extra = {"use_cache": False, "return_dict": True}
     return {**inputs, **{name: value for name, value in extra.items() if name in accepted}}

@@ -12,7 +12,9 @@ from rich.console import Console
 from rich.table import Column, Table
 
 import thalweg
+from thalweg.cli.bench import bench
 from thalweg.cli.probe import probe
+from thalweg.cli.reproduce import reproduce
 from thalweg.cli.shared import (
     Device,
     Dtype,
@@ -191,6 +193,8 @@ def trust(
 
 app.command()(probe)
 app.command()(train)
+app.command()(bench)
+app.command()(reproduce)
 
 
 @app.command()

@@ -136,7 +136,7 @@ class Subject:
             blocks=blocks,
             logits=logits,
             readout=self._readout(anatomy, tokens, blocks),
-            provenance=self._provenance(),
+            provenance=self.provenance,
             replay=partial(self._replay, anatomy, inputs),
         )
 
@@ -145,7 +145,9 @@ class Subject:
         batch = {name: value.repeat(copies, *(1,) * (value.dim() - 1)) for name, value in inputs.items()}
         return replay(self.model, batch, anatomy, handle)
 
-    def _provenance(self) -> dict[str, str]:
+    @property
+    def provenance(self) -> dict[str, str]:
+        """What a result says of its model: name, class, task, precision, and the versions that ran it."""
         return {
             "model": self.name,
             "class": type(self.model).__name__,

@@ -1,26 +1,35 @@
 """The classifier that is trained: its sizes, checked first, and its weights, new or taken from another model."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+
+from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 
 from thalweg.errors import InputError
 from thalweg.models.load import Subject
 from thalweg.training.loop import same_randomness, seed_step
 from thalweg.training.plan import HEADS, LAYERS, WIDTH, Plan
 
-if TYPE_CHECKING:
-    from thalweg.identifiable import IdentifiableConfig, IdentifiableForSequenceClassification
-
 Taken = dict[str, tuple[str, ...]]
 
 
-def configured(plan: Plan, labels: Sequence[str], source: Subject | None) -> "IdentifiableConfig":
+def configured(
+    plan: Plan, labels: Sequence[str], source: Subject | None, given: PreTrainedConfig | None
+) -> PreTrainedConfig:
     """The sizes of the model; those that do not fit together are an error here, before anything long begins."""
     from thalweg.identifiable import IdentifiableConfig, config_like
 
     names = dict(enumerate(labels))
     numbers = {name: number for number, name in names.items()}
+    if given is not None:
+        sizes = ("key_size", "value_size", "layers", "heads", "width")
+        fixed = ["init_from"] if source is not None else [name for name in sizes if getattr(plan, name) is not None]
+        if fixed:
+            raise InputError(f"{fixed[0]} was given, but the config says what the model is: leave it out")
+        config = deepcopy(given)
+        config.id2label, config.label2id = names, numbers
+        return config
     if source is not None:
         fixed = [name for name in ("heads", "width") if getattr(plan, name) is not None]
         if fixed:
@@ -54,14 +63,12 @@ def configured(plan: Plan, labels: Sequence[str], source: Subject | None) -> "Id
     )
 
 
-def built(
-    config: "IdentifiableConfig", seed: int, source: Subject | None
-) -> tuple["IdentifiableForSequenceClassification", Taken | None]:
+def built(config: PreTrainedConfig, seed: int, source: Subject | None) -> tuple[PreTrainedModel, Taken | None]:
     """The model with its first weights, which depend on the seed alone, and what of them comes from another model."""
-    from thalweg.identifiable import IdentifiableForSequenceClassification, inherit
+    from thalweg.identifiable import inherit
 
     with same_randomness():
         seed_step(seed, -1)
-        model = IdentifiableForSequenceClassification(config)
+        model = AutoModelForSequenceClassification.from_config(config)
         taken = None if source is None else inherit(model, source.model)
     return model, None if taken is None else {name: tuple(names) for name, names in asdict(taken).items()}

@@ -1,7 +1,6 @@
 """The folder of a run: what it can go on from after a kill, and in the end the model and what is known of it."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from thalweg.errors import InputError
-from thalweg.files import draft_of, read_tensors, write_tensors
+from thalweg.files import alone, draft_of, read_tensors, write_tensors
 
 Stage = Literal["checkpoint", "teacher"]
 STAGES: tuple[Stage, ...] = ("teacher", "checkpoint")
@@ -38,24 +37,11 @@ class Folder:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other processes out of the folder for as long as something is written into it."""
-        try:
-            import fcntl
-        except ImportError:  # Windows has no such locks
-            yield
-            return
-        handle = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with alone(self.path):
             for one in self.path.iterdir():
                 if _is_draft(one):  # of a run that was killed while it wrote
                     one.unlink()
             yield
-        except BlockingIOError as error:
-            raise InputError(
-                f"another run is writing into {str(self.path)!r}; wait for it or choose another folder"
-            ) from error
-        finally:
-            os.close(handle)
 
     def finished(self) -> dict[str, Any] | None:
         """The result, if the run came to its end."""

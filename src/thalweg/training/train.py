@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 import thalweg
 from thalweg.digests import digest, fingerprint
@@ -38,13 +38,15 @@ def train(
     init_from: Subject | None = None,
     teacher: Subject | None = None,
     tokenizer: PreTrainedTokenizerBase | None = None,
+    config: PreTrainedConfig | None = None,
 ) -> Training:
     """Train a classifier whose attention is identifiable up to a length that is measured and said.
 
     Without `validation` examples a share of the examples is kept apart to choose the best epoch by. The tokenizer is
     that of `init_from`, or the one that is given, or is learnt from the training texts. `init_from` gives its sizes,
     and its weights where shapes allow; from a `teacher`, a classifier of the same labels, its logits are learnt too.
-    Both may be the same model: that makes it more identifiable.
+    Both may be the same model: that makes it more identifiable. A `config` of transformers asks for a classifier of
+    another architecture instead, from nothing, with the config's own sizes and dropout.
 
     The folder `out` ends as a model folder that `load` reads, with `training.json` in it. A run that was killed goes
     on when it is asked for again, and ends with the same weights as if it had not been; one that is finished is only
@@ -63,12 +65,13 @@ def train(
     longest = plan.max_length
     assert longest is not None
     labels = _order(data.labels, init_from)
-    config = configured(plan, labels, init_from)
+    asked_for = config
+    config = configured(plan, labels, init_from, config)
     started = None if init_from is None else built(config, plan.seed, init_from)
     tokenizer = _tokenizer(init_from, tokenizer, longest)
     if teacher is not None:
         check_teacher(teacher, labels)
-    store = Folder(Path(out), _configuration(plan, data, labels, init_from, teacher, tokenizer))
+    store = Folder(Path(out), _configuration(plan, data, labels, init_from, teacher, tokenizer, asked_for))
     with store.alone():
         if store.finished() is not None:
             store.drop_unfinished()
@@ -80,6 +83,9 @@ def train(
         if started is None:
             config.vocab_size, config.pad_token_id = 1 + max(tokenizer.get_vocab().values()), pad
         model, inherited = started or built(config, plan.seed, None)
+        positions = position_limit(model)
+        if positions is not None and longest > positions:
+            raise InputError(f"max_length was given {longest}, but the model has positions for {positions}")
         parts = {"training": data.training, "validation": data.validation, **({"test": test} if test else {})}
         ids = {name: token_ids(tokenizer, one.texts, longest) for name, one in parts.items()}
         gold = {name: gold_of(one.labels, labels) for name, one in parts.items()}
@@ -155,6 +161,7 @@ def _configuration(
     source: Subject | None,
     teacher: Subject | None,
     tokenizer: PreTrainedTokenizerBase | None,
+    config: PreTrainedConfig | None,
 ) -> dict[str, Any]:
     """All that the outcome depends on: choices as they are, examples and weights by a digest."""
     return {
@@ -166,6 +173,7 @@ def _configuration(
         "tokenizer": None if tokenizer is None else digest([described(tokenizer)]),
         "weights to start from": None if source is None else fingerprint(source.model),
         "teacher": None if teacher is None else fingerprint(teacher.model),
+        "architecture": None if config is None else digest([repr(sorted(config.to_diff_dict().items(), key=str))]),
     }
 
 

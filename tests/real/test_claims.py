@@ -1,0 +1,30 @@
+"""Claims that are tested on packaged models, quickly."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import unchecked
+from tests.real.models import MODELS, minilm, smollm
+from thalweg.claims.reproduce import reproduce
+
+WITH_PACKAGES = [
+    *("rank-bound", "other-attention", "effective-length", "separator"),
+    *("identity-depth", "identity-kept", "cosine-probe", "angle", "learnt-probe"),
+    *("keys-bind", "early-tokens"),
+]
+SURE = {"rank-bound", "other-attention", "separator", "angle", "early-tokens"}  # also by a few examples
+
+
+@pytest.mark.real
+def test_reproduce_when_packaged_models_are_there_then_their_claims_are_measured(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    minilm(), smollm()  # say so if they are missing
+    with unchecked():
+        found = reproduce(WITH_PACKAGES, data=shared_data, models=MODELS, runs=tmp_path, quick=True)
+    for one in found.entries:
+        assert one.found is not None, one.why
+        assert all(np.isfinite(figure.value.mean) for figure in one.found.effects)
+    assert {one.claim.name for one in found.entries if one.verdict == "holds"} >= SURE
