@@ -22,6 +22,7 @@ _LAZY = {
     "trust_by_length": "thalweg.trusting",
     "intervals": "thalweg.trusting",
     "alternatives": "thalweg.trusting",
+    "report": "thalweg.reporting",
     "probe": "thalweg.probing.probe",
     "train": "thalweg.training.train",
     "Examples": "thalweg.training.data",
@@ -35,6 +36,7 @@ _LAZY = {
     "LengthCurve": "thalweg.results.trust",
     "Probes": "thalweg.probing.result",
     "Training": "thalweg.training.result",
+    "Report": "thalweg.results.report",
     "Receipt": "thalweg.results.receipt",
     "list_methods": "thalweg.registry",
     "ThalwegError": "thalweg.errors",
@@ -45,9 +47,9 @@ _LAZY = {
 
 __all__ = [
     "load", "Subject", "Capture", "explain", "compare", "mixing", "trust", "trust_head", "trust_by_length", "intervals",
-    "alternatives", "probe", "train", "Examples", "Plan", "Attribution", "Comparison", "Mixing", "Certificate",
-    "Intervals", "Alternatives", "LengthCurve", "Probes", "Training", "Receipt", "list_methods", "ThalwegError",
-    "InputError", "ModelError", "ProofError", "__version__",
+    "alternatives", "report", "probe", "train", "Examples", "Plan", "Attribution", "Comparison", "Mixing", "Certificate",
+    "Intervals", "Alternatives", "LengthCurve", "Report", "Probes", "Training", "Receipt", "list_methods",
+    "ThalwegError", "InputError", "ModelError", "ProofError", "__version__",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -61,7 +63,9 @@ if TYPE_CHECKING:
     from thalweg.results.attribution import Attribution
     from thalweg.results.comparison import Comparison
     from thalweg.results.mixing import Mixing
+    from thalweg.reporting import report
     from thalweg.results.receipt import Receipt
+    from thalweg.results.report import Report
     from thalweg.results.trust import Alternatives, Certificate, Intervals, LengthCurve
     from thalweg.training.data import Examples
     from thalweg.training.plan import Plan
