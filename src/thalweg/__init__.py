@@ -47,9 +47,9 @@ _LAZY = {
 
 __all__ = [
     "load", "Subject", "Capture", "explain", "compare", "mixing", "trust", "trust_head", "trust_by_length", "intervals",
-    "alternatives", "report", "probe", "train", "Examples", "Plan", "Attribution", "Comparison", "Mixing", "Certificate",
-    "Intervals", "Alternatives", "LengthCurve", "Report", "Probes", "Training", "Receipt", "list_methods",
-    "ThalwegError", "InputError", "ModelError", "ProofError", "__version__",
+    "alternatives", "report", "probe", "train", "Examples", "Plan", "Attribution", "Comparison", "Mixing",
+    "Certificate", "Intervals", "Alternatives", "LengthCurve", "Report", "Probes", "Training", "Receipt",
+    "list_methods", "ThalwegError", "InputError", "ModelError", "ProofError", "__version__",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ if TYPE_CHECKING:
     from thalweg.probing.probe import probe
     from thalweg.probing.result import Probes
     from thalweg.registry import list_methods
+    from thalweg.reporting import report
     from thalweg.results.attribution import Attribution
     from thalweg.results.comparison import Comparison
     from thalweg.results.mixing import Mixing
-    from thalweg.reporting import report
     from thalweg.results.receipt import Receipt
     from thalweg.results.report import Report
     from thalweg.results.trust import Alternatives, Certificate, Intervals, LengthCurve

@@ -40,13 +40,15 @@ def report(
     *,
     generate: int = 0,
     intervals: bool = False,
+    words: bool = False,
 ) -> Report:
     """All that Thalweg can say about one text, as a page that stands alone.
 
     `methods` are by default those of `METHODS` that the model allows; the first one gives the headline. `target` is
     what the page opens with, as in `explain`: any other can be chosen there. With `generate` a language model first
     continues the text by that many tokens at most, each of which can be chosen over the prompt. `intervals` adds what
-    the largest weights of the target's rows could have been, by linear programs in every head. What a long text leaves
+    the largest weights of the target's rows could have been, by linear programs in every head; `words` opens the page
+    with words. What a long text leaves
     no room for is said in the report.
 
     >>> import thalweg as tw
@@ -82,6 +84,7 @@ def report(
         mixing=mixing,
         prompt=prompt,
         outputs=_outputs(subject, capture),
+        words=words,
         left_out=tuple(left_out),
     )
 
@@ -161,7 +164,7 @@ def _explanations(
 
 
 def _rows(capture: Capture, method: str, opened: tuple[int, ...]) -> tuple[int, ...]:
-    """The targets that a method is asked for: all that it can explain, or what the page opens with where that is dear."""
+    """The targets that a method is asked for: all that it can explain, or where that is dear the opened one."""
     last = capture.blocks[-1].queries
     few = capture.readout if opened == (POOLED,) else opened
     if _of_a_logit(method) and _one_answer(capture):

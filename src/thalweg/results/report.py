@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from thalweg.capture.record import Role
 from thalweg.results.attribution import Attribution
 from thalweg.results.mixing import Mixing
 from thalweg.results.packed import Packed, pack
@@ -64,21 +63,25 @@ class HeadMap:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What a page shows. `target` is what it opens with; `prompt` the number of tokens that were given, if the model
-    wrote the others; `outputs` what the model says at each position, if it speaks at each."""
+    """What a page shows.
+
+    `target` is what it opens with, `words` whether it opens with words. `prompt` is the number of tokens that were
+    given, if the model wrote the others; `outputs` what the model says at each position, if it speaks at each.
+    """
 
     tokens: Tokens
     target: tuple[int, ...]
     prediction: str | None
     explained: tuple[Explained, ...]
     provenance: Mapping[str, str]
-    blocks: tuple[tuple[str, Role], ...] = ()
+    blocks: tuple[tuple[str, str], ...] = ()  # names and roles
     certificate: Certificate | None = None
     heads: tuple[HeadMap, ...] = ()
     intervals: tuple[Intervals, ...] = ()
     mixing: Mixing | None = None
     prompt: int | None = None
     outputs: tuple[str, ...] = ()
+    words: bool = False
     left_out: tuple[str, ...] = ()
 
     def headline(self) -> str:
@@ -109,6 +112,12 @@ class Report:
         from thalweg.views.page import frame
 
         return frame(self)
+
+    def plot(self) -> "Figure":
+        """A matplotlib figure: the methods over the tokens, for what the page opens with."""
+        from thalweg.views.plots import plot
+
+        return plot(self)
 
     def save(self, path: str | Path) -> None:
         """Write the page, whole or not at all."""
@@ -164,7 +173,6 @@ def of_certificate(certificate: Certificate) -> Report:
         prediction=None,
         explained=(),
         provenance=dict(certificate.provenance),
-        blocks=tuple((name, "self") for name in certificate.blocks),
         certificate=certificate,
         left_out=("explanations and maps of heads: thalweg report shows them",),
     )

@@ -64,6 +64,7 @@ def describe(report: Report, arrays: Arrays) -> dict[str, Any]:
         "prediction": None if report.prediction is None else printable(report.prediction),
         "outputs": [printable(one) for one in report.outputs],
         "prompt": report.prompt,
+        "openWords": report.words,
         "methods": [_method(one, arrays) for one in report.explained],
         "blocks": [{"name": name, "role": role} for name, role in report.blocks],
         "certificate": None if report.certificate is None else _certificate(report.certificate),

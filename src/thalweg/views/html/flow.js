@@ -1,7 +1,7 @@
 // The river's arithmetic: what passes each position in each layer, by which links, and what of it touches one token.
 
-const THINNEST = 0.004; // of what reaches the target: thinner ribbons are folded
-const MOST_RIBBONS = 140; // drawn between two layers
+const THINNEST = 0.002; // of what reaches the target: thinner ribbons are folded
+const MOST_RIBBONS = 260; // drawn between two layers
 
 // Shares of the target at every level, from the top (where it stands) down to the input.
 function spread(method, target, count) {

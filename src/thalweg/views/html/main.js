@@ -11,7 +11,7 @@ async function start() {
     picked: pickedBy(data, data.target),
     source: null,
     direction: 'target',
-    words: false,
+    words: data.openWords && data.tokens.wordsKnown,
     special: 'shown',
     kind: 'raw',
     layer: first ? first.layer : 0,

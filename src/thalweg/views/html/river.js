@@ -1,8 +1,8 @@
 // The river: tokens as columns, layers upward, ribbons as wide as what they carry.
 
-const LAYER_HEIGHT = 64;
+const LAYER_HEIGHT = 84;
 const MOST_HEIGHT = 620;
-const LABEL_HEIGHT = 86;
+const LABEL_HEIGHT = 74;
 const SIDE = 62; // room for the names of layers
 
 function makeRiver(app) {
@@ -52,15 +52,17 @@ function makeRiver(app) {
     const step = Math.min(LAYER_HEIGHT, (MOST_HEIGHT - LABEL_HEIGHT) / levels);
     const columns = app.layout.units.length;
     const side = width < 560 ? 34 : SIDE;
-    const column = (width - side - 44) / columns;
+    const around = width < 560 ? 14 : 40; // the widest ribbon of the first and of the last column
+    const column = (width - side - 44 - 2 * around) / columns;
     return {
       width,
-      height: Math.round(step * levels + LABEL_HEIGHT + 34),
+      height: Math.round(step * levels + LABEL_HEIGHT + 30),
       side,
+      left: side + around,
       step,
       column,
       scale: Math.max(26, Math.min(96, column * 2.6)),
-      x: (unit) => side + 8 + (unit + 0.5) * column,
+      x: (unit) => side + around + (unit + 0.5) * column,
       y: (level) => 28 + (levels - level) * step,
     };
   }
@@ -111,7 +113,7 @@ function makeRiver(app) {
         context.fillText(`+${(100 * rest).toFixed(0)} %`, at.width - 36, (at.y(level) + at.y(level - 1)) / 2);
       }
     }
-    ribbons.forEach(({ kept }, index) => drawRibbons(context, kept, index + 1, 0.5));
+    ribbons.forEach(({ kept }, index) => drawRibbons(context, kept, index + 1, 0.6));
     for (let level = 0; level <= levels; level++) drawNodes(context, shares[level], level, theme);
     drawLabels(context, shares[0], theme);
     drawTop(context, theme);
@@ -288,7 +290,7 @@ function makeRiver(app) {
   function nodeAt(event) {
     const box = canvas.getBoundingClientRect();
     const { place: at, levels } = scene;
-    const unit = Math.floor((event.clientX - box.left - at.side - 8) / at.column);
+    const unit = Math.floor((event.clientX - box.left - at.left) / at.column);
     const level = Math.round(levels - (event.clientY - box.top - 28) / at.step);
     const inside = unit >= 0 && unit < app.layout.units.length;
     return inside ? { unit, level: Math.max(0, Math.min(levels, level)) } : null;

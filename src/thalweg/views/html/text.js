@@ -16,7 +16,7 @@ function makeText(app) {
   controls.append(
     choice('chooses', 'A click chooses the', [['target', 'target'], ['source', 'source']], 'target', (direction) => app.set({ direction })),
     data.tokens.wordsKnown
-      ? choice('unit', 'Show', [['tokens', 'tokens'], ['words', 'words']], 'tokens', (unit) => app.set({ words: unit === 'words' }))
+      ? choice('unit', 'Show', [['tokens', 'tokens'], ['words', 'words']], app.state.words ? 'words' : 'tokens', (unit) => app.set({ words: unit === 'words' }))
       : el('p', { class: 'aside', text: 'Where words begin is not known here: tokens are shown.' }),
   );
   if (data.tokens.special.some(Boolean)) {
