@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
 from thalweg.aggregate.mixing import MixingSums, cumulative
@@ -21,13 +20,14 @@ from thalweg.registry import find_method
 from thalweg.results.attribution import Attribution
 from thalweg.results.mixing import Mixing
 from thalweg.results.packed import pack
-from thalweg.results.report import HEAD_CELLS, LINK_BYTES, POOLED, Explained, HeadMap, Report, chain_of, explained
+from thalweg.results.report import HEAD_CELLS, POOLED, Explained, HeadMap, Report, explained
 from thalweg.results.trust import Certificate, Intervals
 from thalweg.trusting import intervals
 
 METHODS = ("alti", "attention_rollout", "attention_flow", "raw_attention", "decompx")
 EVERY_TARGET = {"attention_flow": 128, "hidden_token_attribution": 32}  # tokens up to which all targets are afforded
-LOGIT_TOKENS = 256  # up to which a method that follows vectors is tried without being asked for
+UNASKED = {"decompx": 256, "attention_flow": 512}  # tokens up to which a method is tried without being asked for
+CERTIFIED_TOKENS = 512  # up to which heads get their certificate
 MIXING_TOKENS = 1024
 INTERVALS = 8  # of the largest weights of a row
 
@@ -61,6 +61,7 @@ def report(
     prompt = None
     if generate:
         text, prompt = continued(subject, text, generate)
+        target = prompt - 1 if target is None else target  # where the first of the new tokens is said
     capture = one_capture(subject, text)
     opened, prediction = _opened(subject, capture, target)
     found, mixing, left_out = _explanations(subject, capture, methods, opened)
@@ -68,6 +69,8 @@ def report(
     cell = max((one.cell for one in heads), default=1)
     if cell > 1:
         left_out.append(f"maps of heads at full size: a cell stands for {cell} × {cell} tokens, its largest entry")
+    if certificate is None:
+        left_out.append(f"the certificate of the heads, at more than {CERTIFIED_TOKENS} tokens: ask thalweg trust")
     ranges = _intervals(subject, capture, opened) if intervals else ()
     if not intervals:
         left_out.append("intervals of single weights, which take two linear programs each: ask for them")
@@ -129,10 +132,10 @@ def _explanations(
     found: list[Explained] = []
     sums: dict[str, MixingSums] = {}
     names = METHODS if methods is None else tuple(methods)
-    if methods is None and count > LOGIT_TOKENS:
-        names = tuple(name for name in names if not _of_a_logit(name))
-        left_out.append(f"methods with a sign, at more than {LOGIT_TOKENS} tokens: ask for them by name")
-    budget = LINK_BYTES // sum(not _of_a_logit(name) for name in (*names, "alti"))
+    if methods is None:
+        for name in (name for name in METHODS if count > UNASKED.get(name, count)):
+            left_out.append(f"{name}, at more than {UNASKED[name]} tokens: ask for it by name")
+        names = tuple(name for name in METHODS if count <= UNASKED.get(name, count))
     for name in names:
         rows = _rows(capture, name, opened)
         try:
@@ -142,17 +145,18 @@ def _explanations(
                 raise
             left_out.append(f"{name}: {error}")
             continue
-        if len(rows) < count and not (_of_a_logit(name) and _one_answer(capture)):
-            said = "the decoder's positions" if capture.blocks[0].role == "encoder" else "the one that was asked for"
-            left_out.append(f"targets of {name} other than {said}")
+        if name in EVERY_TARGET and count > EVERY_TARGET[name]:
+            left_out.append(f"targets of {name} other than the one that was asked for")
         one, targets = _with_pooled(capture, name, one, rows)
-        found.append(explained(one, targets, chain_of(one), budget))
+        found.append(explained(one, targets))
         if found[-1].layers is not None and (kept := found[-1].layers).columns is not None:
             left_out.append(f"links of {name} beyond the {kept.codes.shape[1]} largest into each position and layer")
         if one.per_layer is not None and len(one.per_layer) == len(capture.blocks) > 1 and count <= MIXING_TOKENS:
             maps = one.per_layer if "start" in one.params else cumulative(one.per_layer)
             sums[name] = MixingSums(len(maps))
             sums[name].add(maps, capture.tokens, _touched(capture), one.receipt)
+    if capture.blocks[-1].queries.start:
+        left_out.append("targets in the encoder: the decoder's positions are what is explained")
     if not found:
         raise InputError(f"no method can explain this model: {'; '.join(left_out)}")
     if count > MIXING_TOKENS:
@@ -212,31 +216,37 @@ def _outputs(subject: Subject, capture: Capture) -> tuple[str, ...]:
     return ("",) * before + tuple(predicted(subject, choice) or "" for choice in capture.logits.argmax(-1).tolist())
 
 
-def _heads(capture: Capture) -> tuple[Certificate, tuple[HeadMap, ...]]:
+def _heads(capture: Capture) -> tuple[Certificate | None, tuple[HeadMap, ...]]:
     """The certificate, and pictures of the maps that it was made from, drawn while they are there."""
     total = sum(block.attention.heads for block in capture.blocks)
     side = max(16, int((HEAD_CELLS / total) ** 0.5))
     cell = -(-len(capture.tokens) // side)
-    rows: dict[int, list[tuple[Tensor, Tensor]]] = {}
+    rows: dict[int, list[tuple[HeadMaps, ...]]] = {}
 
-    def watch(layer: int, weights: HeadMaps, effective: HeadMaps) -> None:
-        null = (weights - effective).cpu()
-        rows.setdefault(layer, []).append((_coarse(weights.cpu(), cell), _coarse(null, cell)))
+    def watch(layer: int, *maps: HeadMaps) -> None:
+        rows.setdefault(layer, []).append(tuple(_coarse(one.cpu(), cell) for one in maps))
 
-    certificate = certify(capture, watch=watch)
+    certificate = None
+    if len(capture.tokens) <= CERTIFIED_TOKENS:
+        certificate = certify(capture, watch=lambda layer, weights, used: watch(layer, weights, weights - used))
+    else:
+        for layer, block in enumerate(capture.blocks):
+            for _, weights, _ in block.rows():
+                watch(layer, weights)
     return certificate, tuple(_head_map(number, capture.blocks[number], cell, one) for number, one in rows.items())
 
 
-def _head_map(layer: int, block: Block, cell: int, rows: list[tuple[Tensor, Tensor]]) -> HeadMap:
-    weights, null = (_coarse(torch.cat(one, 1).mT, cell).mT for one in zip(*rows, strict=True))  # [head query key]
+def _head_map(layer: int, block: Block, cell: int, rows: list[tuple[HeadMaps, ...]]) -> HeadMap:
+    maps = [_coarse(torch.cat(one, 1).mT, cell).mT for one in zip(*rows, strict=True)]  # [head query key]
+    weights, *null = (pack(one.flatten(0, 1).double().numpy()) for one in maps)
     return HeadMap(
         layer=layer,
         heads=block.attention.heads,
         queries=block.queries.start,
         keys=block.keys.start,
         cell=cell,
-        weights=pack(weights.flatten(0, 1).double().numpy()),
-        null=pack(null.flatten(0, 1).double().numpy()),
+        weights=weights,
+        null=null[0] if null else None,
     )
 
 

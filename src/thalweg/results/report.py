@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # What a page may hold before things are left out, and said to be.
-LINK_BYTES = 6_000_000  # maps of layers, of all methods together
+LINK_BYTES = 2_000_000  # maps of layers, of each method
 SCORE_BYTES = 1_000_000  # scores, of each method
-HEAD_CELLS = 3_000_000  # cells of all heads' maps
+HEAD_CELLS = 2_000_000  # cells of all heads' maps
 
 POOLED = -1  # the target that stands for a prediction read from all positions
 Chain = Literal["product", "flow"]
@@ -46,7 +46,7 @@ class Explained:
 
 @dataclass(frozen=True, eq=False)
 class HeadMap:
-    """Attention of a block's heads and the part of it that has no effect: rows [head · query] over keys.
+    """Attention of a block's heads and, where it was computed, its part without effect: rows [head · query] over keys.
 
     A cell stands for `cell` × `cell` tokens and holds the entry of the largest size. `queries` and `keys` are the
     positions at which the block's begin.
@@ -58,7 +58,7 @@ class HeadMap:
     keys: int
     cell: int
     weights: Packed
-    null: Packed
+    null: Packed | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,10 @@ class Report:
         return " ".join(said)
 
     def _name(self, position: int) -> str:
-        return "all positions" if position == POOLED else self.tokens.pieces[position]
+        if position == POOLED:
+            return "all positions"
+        written = self.prompt is not None and self.prompt <= position + 1 < len(self.tokens)
+        return self.tokens.pieces[position + 1 if written else position]
 
     def to_html(self) -> str:
         """One page that stands alone: no network, opens from disk."""
@@ -128,24 +131,22 @@ class Report:
             Path(draft).write_text(self.to_html(), encoding="utf-8")
 
 
-def explained(
-    found: Attribution, targets: Sequence[int], chain: Chain | None = None, link_bytes: int = LINK_BYTES
-) -> Explained:
+def explained(found: Attribution, targets: Sequence[int]) -> Explained:
     """An attribution as a page keeps it: in few bytes, and of long texts the largest entries."""
     count = len(found.sources)
     keep = SCORE_BYTES // (4 * max(1, len(targets)))  # two bytes for a score, two for its place
     dense = 2 * count * len(targets) <= SCORE_BYTES
-    layers = None
+    chain, layers = chain_of(found), None
     if chain is not None and found.per_layer is not None:
         flat = found.per_layer.reshape(-1, count)
-        layers = pack(flat, keep=None if flat.size <= link_bytes else max(1, link_bytes // (3 * len(flat))))
+        layers = pack(flat, keep=None if flat.size <= LINK_BYTES else max(1, LINK_BYTES // (3 * len(flat))))
     return Explained(
         method=found.method,
         params=dict(found.params),
         targets=tuple(targets),
         scores=pack(found.scores, np.uint16, None if dense else max(1, keep)),
         layers=layers,
-        chain=None if layers is None else chain,
+        chain=chain,
         receipt=found.receipt,
         row_sum_error=found.row_sum_error,
     )
@@ -159,7 +160,7 @@ def of_attributions(found: Sequence[Attribution]) -> Report:
         tokens=first.sources,
         target=targets[:1],
         prediction=first.prediction,
-        explained=tuple(explained(one, targets, chain_of(one), LINK_BYTES // len(found)) for one in found),
+        explained=tuple(explained(one, targets) for one in found),
         provenance=dict(first.provenance),
         left_out=("heads, their certificate and mixing: thalweg report shows them",),
     )

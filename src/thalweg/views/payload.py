@@ -3,6 +3,7 @@
 import base64
 import json
 import zlib
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -19,19 +20,22 @@ ALIGNED = 8  # bytes: where an array may begin
 
 
 class Arrays:
-    """Arrays behind each other in one buffer; each is known by where it begins."""
+    """Arrays behind each other in one buffer, each known by where it begins; what is there twice is kept once."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
         self.size = 0
+        self.known: dict[bytes, int] = {}
 
     def add(self, array: np.ndarray) -> dict[str, Any]:
         data = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()
-        place = {"type": array.dtype.name, "offset": self.size, "length": array.size}
-        padded = data + bytes(-len(data) % ALIGNED)
-        self.parts.append(padded)
-        self.size += len(padded)
-        return place
+        name = sha256(data).digest()
+        if name not in self.known:
+            padded = data + bytes(-len(data) % ALIGNED)
+            self.known[name] = self.size
+            self.parts.append(padded)
+            self.size += len(padded)
+        return {"type": array.dtype.name, "offset": self.known[name], "length": array.size}
 
     def packed(self, rows: Packed | None) -> dict[str, Any] | None:
         if rows is None:
@@ -96,7 +100,7 @@ def _label(tokens: Tokens, place: int) -> str:
     span, text = tokens.spans[place], tokens.texts[tokens.segments[place]]
     if span is None or text is None:
         return tokens.pieces[place]
-    return text[slice(*span)].strip(" ") or tokens.pieces[place]
+    return text[slice(*span)].strip(" ") or "␣"
 
 
 def _glued(tokens: Tokens, place: int) -> bool:

@@ -32,7 +32,7 @@ def plot(result: object) -> "Figure":
     raise TypeError(f"there is no figure of a {type(result).__name__}")
 
 
-@plot.register
+@plot.register(Attribution)
 def _(attribution: Attribution) -> "Figure":
     labels = [_label(piece) for piece in attribution.sources.pieces]
     if len(attribution.targets) > 1:
@@ -55,7 +55,7 @@ def _(attribution: Attribution) -> "Figure":
     return figure
 
 
-@plot.register
+@plot.register(Comparison)
 def _(comparison: Comparison) -> "Figure":
     first = comparison.attributions[0]
     if len(first.targets) == 1:
@@ -69,7 +69,7 @@ def _(comparison: Comparison) -> "Figure":
     return figure
 
 
-@plot.register
+@plot.register(Report)
 def _(report: Report) -> "Figure":
     wanted = report.target[0] if report.target else POOLED
     rows = {
@@ -82,7 +82,7 @@ def _(report: Report) -> "Figure":
     return _strips(rows, report.tokens.pieces, title)
 
 
-@plot.register
+@plot.register(Certificate)
 def _(certificate: Certificate) -> "Figure":
     layers = len(certificate.blocks)
     heads = max(one.head for one in certificate.heads) + 1
@@ -168,14 +168,14 @@ def _title(axes: "Axes", text: str) -> None:
 
 def _about(attribution: Attribution, method: bool = True) -> str:
     what = attribution.targets.pieces[0] if attribution.prediction is None else f"prediction {attribution.prediction}"
-    return f"{attribution.method}: {_label(what)}" if method else _label(what)
+    return f"{attribution.method}: {_label(what, 60)}" if method else _label(what, 60)
 
 
-def _label(piece: str) -> str:
+def _label(piece: str, most: int = 18) -> str:
     """A token in letters that the font has; ▯ for one that it lacks, which matplotlib would warn about."""
     known = _letters()
     text = "".join(c if ord(c) in known else "▯" for c in printable(piece))
-    return text if len(text) <= 18 else text[:17] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _square(scores: np.ndarray) -> tuple[float, float]:

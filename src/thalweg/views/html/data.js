@@ -23,7 +23,7 @@ async function readPayload(encoded) {
   }
   for (const map of data.maps) {
     map.weights = new Rows(buffer, start, map.weights);
-    map.null = new Rows(buffer, start, map.null);
+    map.null = map.null && new Rows(buffer, start, map.null);
   }
   return data;
 }

@@ -45,7 +45,7 @@ function table(caption, heads, rows, props = {}) {
   return el(
     'table',
     props,
-    el('caption', { text: caption }),
+    el('caption', {}, el('span', { text: caption })),
     el('thead', {}, el('tr', {}, ...heads.map((text) => el('th', { scope: 'col', text })))),
     el('tbody', {}, ...rows.map(([first, ...cells]) => el('tr', {}, el('th', { scope: 'row', text: first }), ...cells.map((text) => el('td', { text }))))),
   );

@@ -11,22 +11,25 @@ const KINDS = {
 
 function makeHeads(app) {
   const { certificate, maps, intervals } = app.data;
-  if (!certificate) return null;
+  const all = headsOf(app.data);
+  if (!all.length) return null;
   const body = section(
     app.root,
     'heads',
     'Layers and heads',
-    'Whether a head’s attention can be read: do other weights give exactly the same output? Choose a head for its map and its verdict.',
+    certificate
+      ? 'Whether a head’s attention can be read: do other weights give exactly the same output? Choose a head for its map and its verdict.'
+      : 'Where each head looks. Whether that can be believed was not computed for a text of this length. Choose a head for its map.',
   );
-  const summary = el('p', { class: 'summary', text: certificate.summary });
+  const summary = el('p', { class: 'summary', text: certificate ? certificate.summary : '' });
   const legend = el('p', { class: 'legend marks' });
-  for (const [verdict, mark] of Object.entries(MARKS)) {
+  for (const [verdict, mark] of Object.entries(certificate ? MARKS : {})) {
     const count = certificate.counts[verdict] || 0;
     legend.append(el('span', {}, el('span', { class: `mark ${markClass(verdict)}`, text: mark }), ` ${verdict} (${count})`));
   }
   const grid = el('div', { class: 'grid', role: 'group', 'aria-label': 'Heads by layer' });
   const detail = el('div', { class: 'detail' });
-  const kinds = Object.keys(KINDS).filter((kind) => kind !== 'width' || intervals.length);
+  const kinds = Object.keys(KINDS).filter((kind) => kind === 'raw' || (kind === 'width' ? intervals.length : certificate));
   const names = { raw: 'raw', effective: 'effective', null: 'null component', width: 'interval width' };
   body.append(summary, legend);
   if (maps.length) {
@@ -34,17 +37,17 @@ function makeHeads(app) {
     if (!intervals.length) body.append(el('p', { class: 'aside', text: 'Interval widths take linear programs and were not asked for.' }));
   }
   body.append(el('div', { class: 'heads' }, el('div', { class: 'scroll' }, grid), detail));
-  for (const sentence of certificate.layers) body.append(el('p', { class: 'aside', text: sentence }));
+  for (const sentence of certificate ? certificate.layers : []) body.append(el('p', { class: 'aside', text: sentence }));
 
-  const byHead = new Map(certificate.heads.map((head) => [`${head.layer}.${head.head}`, head]));
+  const byHead = new Map(all.map((head) => [`${head.layer}.${head.head}`, head]));
   const mapOf = new Map(maps.map((map) => [map.layer, map]));
   const cells = [];
-  const layers = [...new Set(certificate.heads.map((head) => head.layer))].sort((a, b) => b - a);
+  const layers = [...new Set(all.map((head) => head.layer))].sort((a, b) => b - a);
   for (const layer of layers) {
     const role = app.data.blocks[layer] && app.data.blocks[layer].role;
     const name = role && role !== 'self' ? `${layer} ${role}` : `layer ${layer}`;
     const row = el('div', { class: 'row' }, el('span', { class: 'row-name', text: name }));
-    for (const head of certificate.heads.filter((one) => one.layer === layer)) {
+    for (const head of all.filter((one) => one.layer === layer)) {
       const thumb = mapOf.has(layer) ? el('canvas', { class: 'thumb', 'aria-hidden': 'true' }) : null;
       const button = el(
         'button',
@@ -52,11 +55,11 @@ function makeHeads(app) {
           type: 'button',
           class: 'head',
           'data-head': `${head.layer}.${head.head}`,
-          'aria-label': `Layer ${layer} head ${head.head}: ${head.verdict}, ${percent(head.nullShare || 0)} without effect`,
+          'aria-label': `Layer ${layer} head ${head.head}${head.verdict ? `: ${head.verdict}, ${percent(head.nullShare || 0)} without effect` : ''}`,
           onclick: () => app.set({ layer: head.layer, head: head.head }),
         },
         thumb,
-        el('span', { class: `mark ${markClass(head.verdict)}`, text: MARKS[head.verdict] }),
+        el('span', { class: `mark ${markClass(head.verdict)}`, text: MARKS[head.verdict] || '' }),
         el('span', { class: 'share', text: (head.nullShare || 0) < 0.0005 ? '' : percent(head.nullShare) }),
       );
       row.append(button);
@@ -68,7 +71,7 @@ function makeHeads(app) {
 
   function value(kind, map, row, column) {
     const raw = map.weights.at(row, column);
-    const none = map.null.at(row, column);
+    const none = map.null ? map.null.at(row, column) : 0;
     return kind === 'raw' ? raw : kind === 'null' ? none : raw - none;
   }
 
@@ -117,7 +120,7 @@ function makeHeads(app) {
 
   function show(head) {
     const parts = [el('h3', { text: `Layer ${head.layer}, head ${head.head}` })];
-    parts.push(
+    if (head.verdict) parts.push(
       el('p', { class: 'verdict' }, el('span', { class: `mark ${markClass(head.verdict)}`, text: MARKS[head.verdict] }), ` ${head.verdict}`),
       el('p', { class: 'sentence', text: `${head.sentence.replace(/^layer \d+ head \d+: /, '')}.` }),
     );
@@ -159,7 +162,7 @@ function makeHeads(app) {
     if (map.cell > 1 || place < map.queries || place >= map.queries + rows) return [];
     const row = head.head * rows + (place - map.queries);
     const raw = map.weights.row(row);
-    const none = map.null.row(row);
+    const none = map.null ? map.null.row(row) : new Float64Array(raw.length);
     const ranges = new Map(rangesOf(head).filter(([t]) => t === place).map(([, s, , low, high]) => [s, [low, high]]));
     const lines = largest(Array.from(raw), 8).map(({ value: weight, index }) => {
       const name = app.data.tokens.labels[index + map.keys];
@@ -171,6 +174,12 @@ function makeHeads(app) {
   }
 
   return { update };
+}
+
+// The heads of the certificate, or, without one, of the maps.
+function headsOf({ certificate, maps }) {
+  if (certificate) return certificate.heads;
+  return maps.flatMap(({ layer, heads }) => Array.from({ length: heads }, (_, head) => ({ layer, head })));
 }
 
 function markClass(verdict) {

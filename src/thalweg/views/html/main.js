@@ -4,7 +4,7 @@ async function start() {
   const data = await readPayload(document.getElementById('payload').textContent);
   const root = document.getElementById('report');
   root.replaceChildren();
-  const first = data.certificate && (data.certificate.heads.slice().sort((a, b) => (b.nullShare || 0) - (a.nullShare || 0))[0] || null);
+  const first = headsOf(data).slice().sort((a, b) => (b.nullShare || 0) - (a.nullShare || 0))[0];
   const state = {
     method: 0,
     target: data.target,

@@ -60,13 +60,15 @@ function makeMethods(app) {
     agreement.replaceChildren(...(known.length > 1 ? [matrix(known, theme)] : []));
   }
 
-  // Where a method's scores have a sign the sizes of all are ranked, since most have none.
+  // Where a method's scores have a sign the sizes of all are ranked, since most have none. What no method names, as
+  // tokens that the target cannot see, does not count as agreement.
   function matrix(known, theme) {
     const signed = known.some(({ values }) => values.some((value) => value < 0));
-    const sizes = known.map(({ values }) => (signed ? values.map(Math.abs) : values));
+    const named = known[0].values.map((_, unit) => known.some(({ values }) => Math.abs(values[unit]) > TINY));
+    const sizes = known.map(({ values }) => (signed ? values.map(Math.abs) : values).filter((_, unit) => named[unit]));
     const of = app.state.words ? 'words' : 'tokens';
     const found = table(
-      `Agreement: rank correlation of ${signed ? 'the sizes of ' : ''}scores over the ${of} shown, from −1 to 1`,
+      `Agreement: rank correlation of ${signed ? 'the sizes of ' : ''}scores over the ${of} that any method names, from −1 to 1`,
       ['', ...known.map(({ name }) => name)],
       known.map(({ name }, i) => [name, ...known.map((_, j) => signedFigure(rankCorrelation(sizes[i], sizes[j])))]),
       { class: 'agreement' },

@@ -2,7 +2,8 @@
 
 const LAYER_HEIGHT = 84;
 const MOST_HEIGHT = 620;
-const LABEL_HEIGHT = 74;
+const LABEL_HEIGHT = 92; // of the longest names of tokens
+const LETTER = 5.4; // what a letter of them takes
 const SIDE = 62; // room for the names of layers
 
 function makeRiver(app) {
@@ -50,13 +51,14 @@ function makeRiver(app) {
     const width = Math.max(280, holder.clientWidth);
     const { levels } = scene;
     const step = Math.min(LAYER_HEIGHT, (MOST_HEIGHT - LABEL_HEIGHT) / levels);
+    const longest = Math.max(...app.layout.units.map(({ label: text }) => Math.min(14, text.length)));
     const columns = app.layout.units.length;
     const side = width < 560 ? 34 : SIDE;
     const around = width < 560 ? 14 : 40; // the widest ribbon of the first and of the last column
     const column = (width - side - 44 - 2 * around) / columns;
     return {
       width,
-      height: Math.round(step * levels + LABEL_HEIGHT + 30),
+      height: Math.round(step * levels + Math.min(LABEL_HEIGHT, LETTER * longest + 24) + 28),
       side,
       left: side + around,
       step,
@@ -121,7 +123,10 @@ function makeRiver(app) {
 
   function levelName(level) {
     if (!level) return 'input';
-    return scene.place.width < 560 ? String(level - 1) : `layer ${level - 1}`;
+    const { role } = app.data.blocks[level - 1] || {};
+    const kind = role && role !== 'self' ? role : '';
+    if (scene.place.width < 560) return `${level - 1}${kind.slice(0, 1)}`;
+    return kind ? `${level - 1} ${kind}` : `layer ${level - 1}`;
   }
 
   // Ribbons stand side by side at each of their ends, in the order of where they lead.
