@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 from torch.nn import functional as F
 
 from thalweg.aggregate.mixing import MixingSums, cumulative
@@ -221,7 +223,7 @@ def _heads(capture: Capture) -> tuple[Certificate | None, tuple[HeadMap, ...]]:
     total = sum(block.attention.heads for block in capture.blocks)
     side = max(16, int((HEAD_CELLS / total) ** 0.5))
     cell = -(-len(capture.tokens) // side)
-    rows: dict[int, list[tuple[HeadMaps, ...]]] = {}
+    rows: dict[int, list[tuple[Tensor, ...]]] = {}
 
     def watch(layer: int, *maps: HeadMaps) -> None:
         rows.setdefault(layer, []).append(tuple(_coarse(one.cpu(), cell) for one in maps))
@@ -236,7 +238,7 @@ def _heads(capture: Capture) -> tuple[Certificate | None, tuple[HeadMap, ...]]:
     return certificate, tuple(_head_map(number, capture.blocks[number], cell, one) for number, one in rows.items())
 
 
-def _head_map(layer: int, block: Block, cell: int, rows: list[tuple[HeadMaps, ...]]) -> HeadMap:
+def _head_map(layer: int, block: Block, cell: int, rows: list[tuple[Tensor, ...]]) -> HeadMap:
     maps = [_coarse(torch.cat(one, 1).mT, cell).mT for one in zip(*rows, strict=True)]  # [head query key]
     weights, *null = (pack(one.flatten(0, 1).double().numpy()) for one in maps)
     return HeadMap(
@@ -250,7 +252,7 @@ def _head_map(layer: int, block: Block, cell: int, rows: list[tuple[HeadMaps, ..
     )
 
 
-def _coarse(maps: HeadMaps, cell: int) -> HeadMaps:
+def _coarse(maps: Float[Tensor, "head row column"], cell: int) -> Float[Tensor, "head row cell"]:
     """The entry of the largest size of every `cell` columns."""
     if cell == 1:
         return maps

@@ -38,8 +38,8 @@ function reach(method, levels, level, places, count) {
   return found;
 }
 
-// Links between two levels as ribbons between units: {from (above), to (below), value}.
-// `part` weighs the lower end of each link, for what touches a token.
+// Links between two levels as ribbons between units, {from (above), to (below), value}: the widest, and what the others
+// carry together. `part` weighs the lower end of each link, for what touches a token.
 function links(method, masses, level, count, { units, unitOf }, part) {
   const size = units.length;
   const sums = new Float32Array(size * size);
@@ -59,17 +59,18 @@ function links(method, masses, level, count, { units, unitOf }, part) {
     }
   }
   const found = [];
+  let thin = 0;
   for (let i = 0; i < sums.length; i++) {
-    if (sums[i]) found.push({ from: Math.floor(i / size), to: i % size, value: sums[i] });
+    if (Math.abs(sums[i]) < THINNEST) thin += Math.abs(sums[i]);
+    else found.push({ from: Math.floor(i / size), to: i % size, value: sums[i] });
   }
-  return found;
+  return folded(found, thin);
 }
 
-// The widest ribbons, and what the others carry together.
-function folded(ribbons) {
-  const sorted = ribbons.slice().sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+function folded(ribbons, thin = 0) {
+  const sorted = ribbons.sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
   const kept = sorted.filter((one, i) => i < MOST_RIBBONS && Math.abs(one.value) >= THINNEST);
-  const rest = sorted.slice(kept.length).reduce((sum, one) => sum + Math.abs(one.value), 0);
+  const rest = sorted.slice(kept.length).reduce((sum, one) => sum + Math.abs(one.value), thin);
   return { kept, rest };
 }
 

@@ -126,21 +126,27 @@ function makeHeader(app) {
     const values = received(app.method, state.target);
     const best = values ? largest(overUnits(values, app.layout, false), 3) : [];
     const given = listed(best.map(({ index, value }) => `${app.layout.units[index].label} (${figure(value)})`));
-    const what = target[0].toUpperCase() + target.slice(1);
-    return `${what}${readAt()}${given ? `; ${given} give${best.length === 1 ? 's' : ''} most, says ${app.method.name}.` : '.'}`;
+    const says = `says ${app.method.name}`;
+    const read = readAt(target);
+    if (!given) return `${upper(read || target)}.`;
+    return read ? `${upper(read)}; ${given} give${best.length === 1 ? 's' : ''} most, ${says}.` : `${upper(target)} is made most of ${given}, ${says}.`;
   }
 
-  function readAt() {
+  function readAt(target) {
     const { labels } = data.tokens;
     const place = state.target[0];
-    if (place === POOLED) return ' is read from all positions';
+    if (place === POOLED) return `${target} is read from all positions`;
     const written = data.prompt !== null && state.picked.length && state.picked[0] >= data.prompt;
-    if (written) return ` is said after ‘${labels[place]}’`;
-    if (isPrediction(data, state) && data.prediction !== null) return ` is read at ${labels[place]}`;
-    return data.outputs[place] ? `, where the model says ‘${data.outputs[place].trim() || data.outputs[place]}’ next` : '';
+    if (written) return `${target} is said after ‘${labels[place]}’`;
+    if (isPrediction(data, state) && data.prediction !== null) return `${target} is read at ${labels[place]}`;
+    return data.outputs[place] ? `at ${target} the model says ‘${data.outputs[place].trim() || data.outputs[place]}’` : '';
   }
 
   return { update };
+}
+
+function upper(text) {
+  return text[0].toUpperCase() + text.slice(1);
 }
 
 function listed(items) {
@@ -150,11 +156,10 @@ function listed(items) {
 function trusted({ counts, heads }) {
   const yes = counts.identifiable || 0;
   const partly = counts['identifiable given the keys'] || 0;
-  const no = heads.length - yes - partly;
   const keys = partly ? ` ${yes ? partly : `In ${partly}`} ${yes ? 'more can' : 'it can'} be read if the keys are taken as given.` : '';
   if (yes === heads.length) return 'Attention weights can be read here: in no head do other weights give the same output.';
   if (!yes) return `Attention weights alone do not settle it: in all ${heads.length} heads other weights give the same output.${keys}`;
-  return `Attention weights can be read in ${yes} of ${heads.length} heads; in the others different weights give the same output.${keys}${no ? '' : ''}`;
+  return `Attention weights can be read in ${yes} of ${heads.length} heads; in the others different weights give the same output.${keys}`;
 }
 
 start();

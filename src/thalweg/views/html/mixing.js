@@ -46,7 +46,6 @@ function makeMixing(app) {
         picture.append(svg('text', { x: x(layer), y: height - 10, 'text-anchor': 'middle', text: String(layer) }));
       }
     }
-    picture.append(svg('text', { x: left, y: height + 0, class: 'axis', text: '' }));
     const ends = names.map((name) => ({ name, own: mixing[name].own })).sort((a, b) => b.own[layers - 1] - a.own[layers - 1]);
     let lowest = -Infinity;
     ends.forEach(({ name, own }) => {

@@ -33,7 +33,7 @@ function makeRiver(app) {
     if (method.chain === 'flow') return computeFlow(method, target, count);
     const { levels, masses, unnamed } = spread(method, target, count);
     const ribbons = [];
-    for (let level = 1; level <= levels; level++) ribbons.push(folded(links(method, masses, level, count, app.layout)));
+    for (let level = 1; level <= levels; level++) ribbons.push(links(method, masses, level, count, app.layout));
     return { method, count, levels, masses, unnamed, ribbons, whole: 1 };
   }
 
@@ -225,7 +225,7 @@ function makeRiver(app) {
       const above = reach(method, levels, cursor.level, places, count);
       for (let level = levels; level > cursor.level; level--) {
         const traced = links(method, masses, level, count, app.layout, above[level - 1]);
-        drawRibbons(context, folded(traced).kept, level, 0.85);
+        drawRibbons(context, traced.kept, level, 0.85);
       }
       const below = Array.from({ length: cursor.level + 1 }, () => new Float64Array(count));
       for (const one of places) below[cursor.level][one] = masses[cursor.level][one];
@@ -233,7 +233,7 @@ function makeRiver(app) {
         for (let one = 0; one < count; one++) {
           if (below[level][one]) method.layers.add((level - 1) * count + one, below[level][one], below[level - 1]);
         }
-        drawRibbons(context, folded(links(method, below, level, count, app.layout)).kept, level, 0.85);
+        drawRibbons(context, links(method, below, level, count, app.layout).kept, level, 0.85);
       }
     } else {
       scene.ribbons.forEach(({ kept }, index) => {
