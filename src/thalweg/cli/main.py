@@ -51,6 +51,7 @@ TextAndOptions = Annotated[
     list[str], typer.Argument(metavar="TEXT", help="The text to explain, and options of the method, as in --layer 2.")
 ]
 _debug = False
+NARROW = 72  # columns below which methods are a list, not a table
 EXTRA = {"ignore_unknown_options": True}
 
 
@@ -263,7 +264,11 @@ def methods(
         table = Table(Column("method", no_wrap=True), "what it says", "cost", "guarantee", "paper")
         for one in list_methods().values():
             table.add_row(one.name, one.summary, one.cost, one.guarantee, one.paper)
-        console.print(table)
+        if console.width >= NARROW:
+            console.print(table)
+        else:
+            for one in list_methods().values():
+                console.print(f"{one.name}\n  {one.summary}\n  {one.paper}", markup=False, highlight=False)
         return
     chosen = find_method(name)
     console.print(f"{chosen.name}: {chosen.paper}\n\n{cleandoc(chosen.function.__doc__ or '')}\n", markup=False)
