@@ -14,9 +14,7 @@ from tests.tiny import SENTENCE, tiny_subject
 from thalweg.results.receipt import Check, Receipt
 from thalweg.tokens import Tokens
 
-TEXT = (
-    "a gorgeous, witty, seductive movie that never quite manages to make its characters as real as its places."
-)
+TEXT = "a gorgeous, witty, seductive movie that never quite manages to make its characters as real as its places."
 ATTACK = "</script><img src=x onerror=window.pwned=1>"
 
 

@@ -26,9 +26,7 @@ from thalweg.results.report import POOLED
 from thalweg.views.page import page, style_and_script
 from thalweg.views.payload import payload
 
-TEXT = (
-    "a gorgeous, witty, seductive movie that never quite manages to make its characters as real as its places."
-)
+TEXT = "a gorgeous, witty, seductive movie that never quite manages to make its characters as real as its places."
 ROWS = arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 20)), elements=st.floats(-1e3, 1e3, width=32))
 
 

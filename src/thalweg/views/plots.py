@@ -26,13 +26,21 @@ DPI = 200  # of a picture
 MARKS = {"identifiable": "●", "identifiable given the keys": "◐", "not identifiable": "○"}
 
 
-@singledispatch
 def plot(result: object) -> "Figure":
     """A figure for a paper: sizes in inches, one or two columns wide."""
+    try:
+        import matplotlib.figure  # noqa: F401 - asked for here, once
+    except ImportError as error:
+        raise MissingExtraError("figures need matplotlib: install thalweg[plots]") from error
+    return _drawn(result)
+
+
+@singledispatch
+def _drawn(result: object) -> "Figure":
     raise TypeError(f"there is no figure of a {type(result).__name__}")
 
 
-@plot.register(Attribution)
+@_drawn.register(Attribution)
 def _(attribution: Attribution) -> "Figure":
     labels = [_label(piece) for piece in attribution.sources.pieces]
     if len(attribution.targets) > 1:
@@ -55,7 +63,7 @@ def _(attribution: Attribution) -> "Figure":
     return figure
 
 
-@plot.register(Comparison)
+@_drawn.register(Comparison)
 def _(comparison: Comparison) -> "Figure":
     first = comparison.attributions[0]
     if len(first.targets) == 1:
@@ -69,7 +77,7 @@ def _(comparison: Comparison) -> "Figure":
     return figure
 
 
-@plot.register(Report)
+@_drawn.register(Report)
 def _(report: Report) -> "Figure":
     wanted = report.target[0] if report.target else POOLED
     rows = {
@@ -82,7 +90,7 @@ def _(report: Report) -> "Figure":
     return _strips(rows, report.tokens.pieces, title)
 
 
-@plot.register(Certificate)
+@_drawn.register(Certificate)
 def _(certificate: Certificate) -> "Figure":
     layers = len(certificate.blocks)
     heads = max(one.head for one in certificate.heads) + 1
@@ -184,10 +192,8 @@ def _square(scores: np.ndarray) -> tuple[float, float]:
 
 
 def _figure(width: float, height: float) -> "Figure":
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("figures need matplotlib: install thalweg[plots]") from error
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), layout="constrained", dpi=DPI)
 
 
