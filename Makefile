@@ -15,13 +15,13 @@ demo: $(VENV)/installed
 	$(BIN)/thalweg explain "a gorgeous, witty, seductive movie." --words
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto -rs
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto -rs
 
 test-real: $(VENV)/installed-dev $(REAL)/installed
 	$(BIN)/python -m pytest -q -m real

@@ -22,6 +22,7 @@ _LAZY = {
     "trust_by_length": "thalweg.trusting",
     "intervals": "thalweg.trusting",
     "alternatives": "thalweg.trusting",
+    "report": "thalweg.reporting",
     "probe": "thalweg.probing.probe",
     "train": "thalweg.training.train",
     "Examples": "thalweg.training.data",
@@ -40,6 +41,7 @@ _LAZY = {
     "LengthCurve": "thalweg.results.trust",
     "Probes": "thalweg.probing.result",
     "Training": "thalweg.training.result",
+    "Report": "thalweg.results.report",
     "Receipt": "thalweg.results.receipt",
     "list_methods": "thalweg.registry",
     "ThalwegError": "thalweg.errors",
@@ -50,9 +52,10 @@ _LAZY = {
 
 __all__ = [
     "load", "Subject", "Capture", "explain", "compare", "mixing", "trust", "trust_head", "trust_by_length", "intervals",
-    "alternatives", "probe", "train", "Examples", "Plan", "bench", "Example", "reproduce", "Ledger", "Attribution",
-    "Comparison", "Mixing", "Certificate", "Intervals", "Alternatives", "LengthCurve", "Probes", "Training", "Bench",
-    "Receipt", "list_methods", "ThalwegError", "InputError", "ModelError", "ProofError", "__version__",
+    "alternatives", "report", "probe", "train", "Examples", "Plan", "bench", "Example", "reproduce", "Ledger",
+    "Attribution", "Comparison", "Mixing", "Certificate", "Intervals", "Alternatives", "LengthCurve", "Report",
+    "Probes", "Training", "Bench", "Receipt", "list_methods", "ThalwegError", "InputError", "ModelError",
+    "ProofError", "__version__",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -68,10 +71,12 @@ if TYPE_CHECKING:
     from thalweg.probing.probe import probe
     from thalweg.probing.result import Probes
     from thalweg.registry import list_methods
+    from thalweg.reporting import report
     from thalweg.results.attribution import Attribution
     from thalweg.results.comparison import Comparison
     from thalweg.results.mixing import Mixing
     from thalweg.results.receipt import Receipt
+    from thalweg.results.report import Report
     from thalweg.results.trust import Alternatives, Certificate, Intervals, LengthCurve
     from thalweg.training.data import Examples
     from thalweg.training.plan import Plan

@@ -466,3 +466,74 @@ def test_process_when_run_then_writes_only_its_json(model: str) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["sources"]["texts"] == ["the cat 😀"]
+
+
+# --- pages and pictures --------------------------------------------------------------------------
+
+
+def test_report_when_asked_then_writes_page_and_picture_and_says_so(run: Run, model: str, tmp_path: Path) -> None:
+    html, png = tmp_path / "page.html", tmp_path / "page.png"
+    done = run(
+        "report", SENTENCE, "--model", model, "--html", str(html), "--png", str(png), "--methods", "alti", "--words"
+    )
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("By alti, the prediction")
+    assert "left out: intervals" in done.out and str(html).rsplit("/", 1)[1] in done.out
+    assert html.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("command", [["explain"], ["compare"], ["trust"]])
+def test_result_when_page_and_picture_are_asked_for_then_are_written_too(
+    run: Run, model: str, tmp_path: Path, command: list[str]
+) -> None:
+    html, png = tmp_path / "page.html", tmp_path / "page.png"
+    done = run(*command, SENTENCE, "--model", model, "--html", str(html), "--png", str(png))
+    assert (done.code, done.err) == (0, "")
+    assert "checked: parity" in done.out
+    assert html.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["report", "the cat"], "say where to write: --html"),
+        (["report", "the cat", "--html", "nowhere/page.html"], "there is no folder 'nowhere'"),
+        (["explain", "the cat", "--png", "nowhere/page.png"], "there is no folder 'nowhere'"),
+        (["trust", "the cat", "--layer", "0", "--head", "0", "--html", "page.html"], "the certificate of all heads"),
+        (["report", "the cat", "--html", "page.html", "--generate", "2"], "causal language models"),
+        (["report", "the cat", "--html", "page.html", "--methods", "alchemy"], "unknown method 'alchemy'"),
+    ],
+)
+def test_drawing_when_asked_wrongly_then_fails_with_one_sentence_and_writes_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(*arguments)
+    assert done.code == 2
+    assert said in done.said
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["explain", SENTENCE],
+        ["compare", SENTENCE, "--methods", "raw_attention,attention_rollout,hidden_token_attribution"],
+        ["trust", SENTENCE],
+        ["trust", SENTENCE, "--layer", "1", "--head", "1"],
+        ["mix", SENTENCE, "--methods", "alti"],
+        ["methods"],
+    ],
+)
+def test_terminal_when_40_columns_wide_without_colour_then_no_figure_or_name_is_cut(
+    run: Run, model: str, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", "1")
+    done = run(*command, *([] if command == ["methods"] else ["--model", model]))
+    assert done.code == 0
+    assert ESCAPE not in done.out
+    assert "…" not in done.out
+    assert max(cell_len(line) for line in done.out.splitlines()) <= 40

@@ -8,7 +8,7 @@ from transformers import AutoTokenizer
 import thalweg as tw
 from tests.tiny import byte_level, wordpiece
 from tests.training.corpus import cued
-from thalweg.training.tokenizer import SPECIAL, learn_tokenizer, prepared, token_ids
+from thalweg.training.tokenizer import SPECIAL, described, learn_tokenizer, prepared, token_ids
 
 TEXTS = cued(200).texts
 
@@ -55,3 +55,12 @@ def test_tokenizer_when_given_then_stays_as_it_was() -> None:
     given.pad_token = None
     with pytest.raises(tw.InputError, match="no padding token"):
         prepared(given, 16)
+
+
+def test_described_when_a_tokenizer_was_used_with_padding_then_is_the_same() -> None:
+    """A run must be found again, whatever its tokenizer was asked to do in between."""
+    tokenizer = learn_tokenizer(["a witty film", "a dull film"] * 3, 200)
+    before = described(tokenizer)
+    tokenizer(["a film", "a witty dull film"], padding=True, truncation=True, max_length=4)
+    assert tokenizer.backend_tokenizer.padding is not None  # pyright: ignore[reportAttributeAccessIssue]
+    assert described(tokenizer) == before

@@ -20,15 +20,19 @@ from thalweg.cli.shared import (
     Dtype,
     File,
     Goal,
+    Html,
     Json,
     Limit,
     Model,
+    Png,
     TargetText,
     Task,
     Text,
     TextColumn,
     Words,
     answer,
+    check_writable,
+    draw,
     load_subject,
     names,
     number_or_text,
@@ -49,6 +53,7 @@ TextAndOptions = Annotated[
     list[str], typer.Argument(metavar="TEXT", help="The text to explain, and options of the method, as in --layer 2.")
 ]
 _debug = False
+NARROW = 72  # columns below which methods are a list, not a table
 EXTRA = {"ignore_unknown_options": True}
 
 
@@ -86,8 +91,11 @@ def explain(
     words: Words = False,
     save: Annotated[Path | None, typer.Option(help="Write the result as safetensors.")] = None,
     json: Json = None,
+    html: Html = None,
+    png: Png = None,
 ) -> None:
     """Say which tokens an output came from. A method's own parameters are options too, as in --layer 2."""
+    _check_drawing(html, png)
     sentence, params = _parameters(text, method)
     subject = load_subject(model, task, device, dtype)
     capture = subject.capture(sentence, target_text)
@@ -95,7 +103,7 @@ def explain(
     result = result.words() if words else result
     if save is not None:
         written(lambda: result.save(save), save)
-    answer(result, json)
+    answer(result, json, html, png)
 
 
 @app.command()
@@ -112,14 +120,17 @@ def compare(
     target_text: TargetText = None,
     words: Words = False,
     json: Json = None,
+    html: Html = None,
+    png: Png = None,
 ) -> None:
     """Explain one text by several methods, side by side, with how far they agree."""
+    _check_drawing(html, png)
     subject = load_subject(model, task, device, dtype)
     capture = subject.capture(text, target_text)
     result = thalweg.compare(subject, capture, names(methods), number_or_text(target))
     if words:
         result = thalweg.Comparison(tuple(one.words() for one in result.attributions))
-    answer(result, json)
+    answer(result, json, html, png)
 
 
 @app.command()
@@ -165,6 +176,8 @@ def trust(
     dtype: Dtype = None,
     target_text: TargetText = None,
     json: Json = None,
+    html: Html = None,
+    png: Png = None,
 ) -> None:
     """Say for which heads attention is determined at all, how much of it has no effect, and what it could be instead.
 
@@ -177,6 +190,9 @@ def trust(
         raise InputError("--layer and --head go together: give both, or neither for all heads")
     if target is not None and layer is None:
         raise InputError("--target chooses rows of one head: give --layer and --head too")
+    if (html or png) and (lengths or layer is not None):
+        raise InputError("--html and --png show the certificate of all heads: leave --lengths, --layer and --head out")
+    _check_drawing(html, png)
     lines = [] if lengths is None else read_texts(lengths)
     subject = load_subject(model, task, device, dtype)
     if text is None:
@@ -186,9 +202,52 @@ def trust(
         return
     capture = subject.capture(text, target_text)
     if layer is None or head is None:
-        answer(thalweg.trust(subject, capture), json)
+        answer(thalweg.trust(subject, capture), json, html, png)
     else:
         answer(thalweg.trust_head(subject, capture, layer, head, number_or_text(target)), json)
+
+
+@app.command()
+def report(
+    text: Text,
+    html: Html = None,
+    png: Png = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Methods, separated by commas; what the model allows if left out.")
+    ] = None,
+    model: Model = None,
+    task: Task = None,
+    target: Goal = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    target_text: TargetText = None,
+    words: Words = False,
+    generate: Annotated[int, typer.Option(help="Let a language model go on, by so many tokens.", min=0)] = 0,
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="How far the target's largest weights could move, in every head.")
+    ] = False,
+) -> None:
+    """Write all about one text as one page to look at: tokens, river, methods, heads, mixing, receipt."""
+    if html is None and png is None:
+        raise InputError("say where to write: --html report.html, or --png report.png")
+    if generate and target_text is not None:
+        raise InputError("--generate is for language models without an encoder: leave --target-text out")
+    _check_drawing(html, png)
+    subject = load_subject(model, task, device, dtype)
+    found = thalweg.report(
+        subject,
+        text if generate else subject.capture(text, target_text),
+        None if methods is None else names(methods),
+        number_or_text(target),
+        generate=generate,
+        intervals=intervals,
+        words=words,
+    )
+    from thalweg.views import render
+
+    draw(found, html, png)
+    Console().print(render(found))
+    Console().print(f"written: {', '.join(str(path) for path in (html, png) if path)}", highlight=False, markup=False)
 
 
 app.command()(probe)
@@ -209,7 +268,11 @@ def methods(
         table = Table(Column("method", no_wrap=True), "what it says", "cost", "guarantee", "paper")
         for one in list_methods().values():
             table.add_row(one.name, one.summary, one.cost, one.guarantee, one.paper)
-        console.print(table)
+        if console.width >= NARROW:
+            console.print(table)
+        else:
+            for one in list_methods().values():
+                console.print(f"{one.name}\n  {one.summary}\n  {one.paper}", markup=False, highlight=False)
         return
     chosen = find_method(name)
     console.print(f"{chosen.name}: {chosen.paper}\n\n{cleandoc(chosen.function.__doc__ or '')}\n", markup=False)
@@ -217,6 +280,16 @@ def methods(
     for one in options(chosen.params):
         table.add_row(f"--{one.name.replace('_', '-')}", str(one.default), one.choices, one.meaning)
     console.print(table)
+
+
+def _check_drawing(html: Path | None, png: Path | None) -> None:
+    """Say before long work what would fail after it."""
+    from importlib.util import find_spec
+
+    check_writable(html)
+    check_writable(png)
+    if png is not None and find_spec("matplotlib") is None:
+        raise InputError("--png needs matplotlib: install thalweg[plots]")
 
 
 def _parameters(arguments: list[str], method: str) -> tuple[str, dict[str, str]]:

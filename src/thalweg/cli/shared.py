@@ -22,6 +22,8 @@ Device = Annotated[str | None, typer.Option(help="Where the model runs, as in cu
 Dtype = Annotated[str | None, typer.Option(help="The precision it runs in, as in bfloat16.")]
 TargetText = Annotated[str | None, typer.Option(help="What an encoder-decoder's decoder reads.")]
 Words = Annotated[bool, typer.Option("--words", help="Merge tokens into words.")]
+Html = Annotated[Path | None, typer.Option("--html", help="Write a page that stands alone.")]
+Png = Annotated[Path | None, typer.Option("--png", help="Write a picture (extra `plots`).")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the result as JSON; - for the screen.")]
 File = Annotated[
     Path | None, typer.Option("--file", "-f", help="Texts, one per line; or .csv, .tsv, .jsonl or .parquet.")
@@ -69,8 +71,9 @@ def check_writable(path: Path | None) -> None:
         raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
 
 
-def answer(result: Result, path: Path | None) -> None:
-    """Show the result, or write it as JSON where that is asked for."""
+def answer(result: Result, path: Path | None, html: Path | None = None, png: Path | None = None) -> None:
+    """Show the result, or write it as JSON where that is asked for; a page and a picture too."""
+    draw(result, html, png)
     if path is None:
         from thalweg.views import render
 
@@ -81,6 +84,22 @@ def answer(result: Result, path: Path | None) -> None:
         print(text)
     else:
         written(lambda: path.write_text(text, encoding="utf-8"), path)
+
+
+def draw(result: Any, html: Path | None, png: Path | None) -> None:
+    """Write the page and the picture that were asked for, whole or not at all."""
+    from thalweg.files import draft_of
+
+    def save(path: Path, write: Callable[[str], Any]) -> None:
+        with draft_of(path) as draft:
+            write(draft)
+
+    if html is not None:
+        page = result.to_html()
+        written(lambda: save(html, lambda draft: Path(draft).write_text(page, encoding="utf-8")), html)
+    if png is not None:
+        figure = result.plot()
+        written(lambda: save(png, lambda draft: figure.savefig(draft, format="png")), png)
 
 
 def written(write: Callable[[], Any], path: Path) -> None:

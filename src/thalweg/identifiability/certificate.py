@@ -1,7 +1,8 @@
 """From a capture to a certificate for every head: what its attention is determined by, and how much has no effect."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,9 +23,15 @@ ASSUMED = (
     "'given the keys' is a statement about small changes of the query, the keys being as they are",
 )
 
+Watch = Callable[[int, HeadMaps, HeadMaps], None]
 
-def certify(capture: Capture, layers: Sequence[int] | None = None) -> Certificate:
-    """A certificate for every head of a capture, or of some of its layers."""
+
+def certify(capture: Capture, layers: Sequence[int] | None = None, watch: Watch | None = None) -> Certificate:
+    """A certificate for every head of a capture, or of some of its layers.
+
+    `watch` is shown, for each layer and block of rows in turn, attention and what is left of it without the part that
+    has no effect, rows summing to one: they are not kept.
+    """
     heads: list[Head] = []
     whole: list[Layer] = []
     parity, errors, allowed = [], [], []
@@ -33,7 +40,8 @@ def certify(capture: Capture, layers: Sequence[int] | None = None) -> Certificat
         for done, number in enumerate(chosen):
             block = capture.blocks[number]
             space = value_space(block)
-            sums = _measure(block, space, _classes(capture, block))
+            show = None if watch is None else partial(watch, number)
+            sums = _measure(block, space, _classes(capture, block), show)
             heads += [_head(number, head, block, space, sums) for head in range(block.attention.heads)]
             whole.append(certify_layer(number, block, space))
             parity.append(worst(sums.parity))
@@ -66,7 +74,12 @@ class _Sums:
     effective_error: list[float] = field(default_factory=list)
 
 
-def _measure(block: Block, space: ValueSpace, classes: Mapping[str, Bool[Tensor, " key"]]) -> _Sums:
+def _measure(
+    block: Block,
+    space: ValueSpace,
+    classes: Mapping[str, Bool[Tensor, " key"]],
+    show: Callable[[HeadMaps, HeadMaps], None] | None = None,
+) -> _Sums:
     heads = block.attention.heads
     zeros = torch.zeros(6, heads, dtype=torch.float64)
     sums = _Sums(zeros, zeros[:2].clone(), zeros[:2].clone(), torch.zeros(3, len(classes), heads), tuple(classes))
@@ -74,6 +87,8 @@ def _measure(block: Block, space: ValueSpace, classes: Mapping[str, Bool[Tensor,
     for rows, weights, parity in block.rows():
         sums.parity.append(parity)
         effective, with_sum = (space.effective(rows, weights, row_sum) for row_sum in (False, True))
+        if show is not None:
+            show(weights, with_sum)
         seen = space.supports[rows].to(weights.device)
         sums.moments += _moments(weights, effective, seen)
         away = torch.stack([(weights - one).square().sum((1, 2)) for one in (effective, with_sum)])

@@ -16,6 +16,7 @@ from thalweg.tokens import Tokens
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 
@@ -127,6 +128,23 @@ class Attribution:
                 "score": self.scores.ravel(),
             }
         )
+
+    def to_html(self) -> str:
+        """One page that stands alone; in a notebook the result shows itself."""
+        from thalweg.results.report import of_attributions
+
+        return of_attributions([self]).to_html()
+
+    def _repr_html_(self) -> str:
+        from thalweg.results.report import of_attributions
+
+        return of_attributions([self])._repr_html_()
+
+    def plot(self) -> "Figure":
+        """A matplotlib figure: bars over the tokens of one target, or a map of several."""
+        from thalweg.views.plots import plot
+
+        return plot(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain lists and numbers, ready for JSON."""

@@ -1,13 +1,16 @@
 """Several methods on one pass, side by side."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 from scipy.stats import rankdata
 
 from thalweg.results.attribution import Attribution
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,23 @@ class Comparison:
         size = np.linalg.norm(ranks, axis=1, keepdims=True)
         size[size == 0] = np.nan
         return (ranks / size) @ (ranks / size).T
+
+    def to_html(self) -> str:
+        """One page that stands alone; in a notebook the result shows itself."""
+        from thalweg.results.report import of_attributions
+
+        return of_attributions(self.attributions).to_html()
+
+    def _repr_html_(self) -> str:
+        from thalweg.results.report import of_attributions
+
+        return of_attributions(self.attributions)._repr_html_()
+
+    def plot(self) -> "Figure":
+        """A matplotlib figure: methods over the tokens of one target with their agreement, or a map of each."""
+        from thalweg.views.plots import plot
+
+        return plot(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain lists and numbers, ready for JSON."""

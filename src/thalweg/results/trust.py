@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from thalweg.results.receipt import Receipt
 from thalweg.tokens import Tokens
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Verdict = Literal["identifiable", "identifiable given the keys", "not identifiable"]
 VERDICTS: tuple[Verdict, ...] = ("identifiable", "identifiable given the keys", "not identifiable")
@@ -182,6 +185,23 @@ class Certificate:
             f"taken as given and only small changes of the query are thought of. {counts['not identifiable']} cannot. "
             f"Weights can be determined outright for {span} visible tokens at most."
         )
+
+    def to_html(self) -> str:
+        """One page that stands alone; in a notebook the result shows itself."""
+        from thalweg.results.report import of_certificate
+
+        return of_certificate(self).to_html()
+
+    def _repr_html_(self) -> str:
+        from thalweg.results.report import of_certificate
+
+        return of_certificate(self)._repr_html_()
+
+    def plot(self) -> "Figure":
+        """A matplotlib figure: verdicts and the share without effect, by layer and head."""
+        from thalweg.views.plots import plot
+
+        return plot(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain lists and numbers, ready for JSON."""

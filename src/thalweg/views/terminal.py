@@ -1,5 +1,6 @@
 """An explanation in a terminal: the text shaded by contribution, the largest sources, the receipt."""
 
+from collections.abc import Mapping
 from functools import singledispatch
 
 import numpy as np
@@ -12,7 +13,9 @@ from thalweg.results.attribution import Attribution
 from thalweg.results.comparison import Comparison
 from thalweg.results.mixing import DISTANCES, Mixing
 from thalweg.results.receipt import Receipt
+from thalweg.views.fitted import Fitted
 
+BARS = (20, 8, 1)  # characters of the longest bar, for wide and narrow windows
 STEPS = 6  # shades; terminals and eyes tell no more apart
 
 
@@ -29,7 +32,11 @@ def _(attribution: Attribution) -> RenderableType:
         if len(attribution.targets) > 1:
             parts.append(Text(f"\ntarget {row}: {printable(attribution.targets.pieces[row])}", "bold"))
         parts.append(shaded(attribution, row))
-        parts.append(_largest(attribution, row) if len(attribution.targets) == 1 else _few(attribution, row))
+        parts.append(
+            Fitted(*(_largest(attribution, row, bar) for bar in BARS))
+            if len(attribution.targets) == 1
+            else _few(attribution, row)
+        )
     parts.append(receipt_text(attribution.receipt, attribution.row_sum_error))
     return Group(*parts)
 
@@ -43,11 +50,25 @@ def _(comparison: Comparison) -> RenderableType:
         for row in range(len(one.targets)):
             parts += [shaded(one, row), _few(one, row)]
         parts.append(receipt_text(one.receipt, one.row_sum_error))
-    agreement = comparison.agreement()
-    table = Table("rank agreement", *comparison.methods, box=None, header_style="dim")
-    for name, row in zip(comparison.methods, agreement, strict=True):
-        table.add_row(name, *("–" if np.isnan(v) else f"{v:+.2f}" for v in row))
-    return Group(*parts, Text(), table)
+    return Group(*parts, Text(), _agreement(comparison))
+
+
+def _agreement(comparison: Comparison) -> Fitted:
+    """Methods against methods; by number where their names would not fit, and as a list where numbers would not."""
+    names, agreement = comparison.methods, comparison.agreement()
+    cells = [["–" if np.isnan(v) else f"{v:+.2f}" for v in row] for row in agreement]
+    wide = Table("rank agreement", *names, box=None, header_style="dim")
+    narrow = Table(
+        "", "rank agreement", *(str(number + 1) for number in range(len(names))), box=None, header_style="dim"
+    )
+    pairs = Text("rank agreement", "dim")
+    for number, (name, row) in enumerate(zip(names, cells, strict=True)):
+        wide.add_row(name, *row)
+        narrow.add_row(str(number + 1), name, *row)
+        pairs.append(
+            "".join(f"\n{name}, {other} {cell}" for other, cell in zip(names[:number], row, strict=False)), "not dim"
+        )
+    return Fitted(wide, narrow, pairs)
 
 
 @render.register
@@ -58,17 +79,25 @@ def _(mixing: Mixing) -> RenderableType:
     heading.append(f"\nmodel {mixing.provenance['model']}   {texts}, {mixing.tokens} tokens", "dim")
     parts: list[RenderableType] = [heading]
     for method, found in mixing.figures.items():
-        columns = ("", "own", "not own", *DISTANCES, "special", "punct.", "content")
-        table = Table(*columns, box=None, header_style="dim", padding=(0, 1, 0, 0), title=method, title_justify="left")
-        for number in range(len(mixing.layers)):
-            shares = (found.own[number], found.not_own[number], *found.by_distance[number], *found.by_kind[number])
-            table.add_row(str(number), *(f"{100 * share:.1f}" for share in shares))
-        parts += [Text(), table, receipt_text(found.receipt)]
+        before = {"own": found.own, "not own": found.not_own}
+        near = dict(zip(DISTANCES, found.by_distance.T, strict=True))
+        after = dict(zip(("special", "punct.", "content"), found.by_kind.T, strict=True))
+        whole = _shares(method, {**before, **near, **after})
+        parts += [Text(), Fitted(whole, Group(_shares(method, {**before, **after}), _shares(None, near)))]
+        parts.append(receipt_text(found.receipt))
     meaning = (
         "\nin %, by layer. own: what a token gives itself; not own: tokens with a larger contributor than themselves; "
         "then what neighbours give, by distance; then what special tokens, punctuation and content tokens give"
     )
     return Group(*parts, Text(meaning, "dim"))
+
+
+def _shares(title: str | None, columns: Mapping[str, np.ndarray]) -> Table:
+    """Shares in per cent, a row for each layer."""
+    table = Table("", *columns, box=None, header_style="dim", padding=(0, 1, 0, 0), title=title, title_justify="left")
+    for number, shares in enumerate(zip(*columns.values(), strict=True)):
+        table.add_row(str(number), *(f"{100 * share:.1f}" for share in shares))
+    return table
 
 
 def shaded(attribution: Attribution, row: int) -> Text:
@@ -117,11 +146,11 @@ def _heading(attribution: Attribution, method: bool = True) -> Text:
     return text
 
 
-def _largest(attribution: Attribution, row: int) -> Table:
+def _largest(attribution: Attribution, row: int, longest: int) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 1))
     largest = float(np.abs(attribution.scores[row]).max()) or 1.0
     for piece, score in attribution.top(8, row):
-        bar = "█" * max(1, round(20 * abs(score) / largest)) if score else ""
+        bar = "█" * max(1, round(longest * abs(score) / largest)) if score else ""
         table.add_row(Text(printable(piece)), f"{score:.3f}", Text(bar, "blue" if score >= 0 else "dark_orange"))
     return table
 

@@ -15,6 +15,7 @@ from thalweg.results.trust import (
     LengthCurve,
     Verdict,
 )
+from thalweg.views.fitted import Fitted
 from thalweg.views.terminal import printable, receipt_text, render
 
 MARKS: dict[Verdict, tuple[str, str]] = {
@@ -57,13 +58,21 @@ def _(report: HeadReport) -> RenderableType:
 @render.register
 def _(intervals: Intervals) -> RenderableType:
     title = f"what weights of layer {intervals.layer} head {intervals.head} could be, with the same output"
-    table = Table("target", "source", "weight", "could be", "", box=None, header_style="dim", padding=(0, 1))
+    names = ("target", "source", "weight", "could be")
+    wide = Table(*names, "", box=None, header_style="dim", padding=(0, 1))
+    narrow = Table(*names[1:], box=None, header_style="dim", padding=(0, 1))
     pieces = intervals.tokens.pieces
     columns = (intervals.targets, intervals.sources, intervals.weights, intervals.low, intervals.high)
+    last = None
     for target, source, weight, low, high in zip(*columns, strict=True):
-        names = (Text(printable(pieces[place])) for place in (target, source))
-        table.add_row(*names, f"{weight:.3f}", f"{low:.3f} to {high:.3f}", _bar(weight, low, high))
-    return Group(Text(title, "bold"), table, receipt_text(intervals.receipt))
+        row, giver = (Text(printable(pieces[place])) for place in (target, source))
+        figures = (f"{weight:.3f}", f"{low:.3f} to {high:.3f}")
+        wide.add_row(row, giver, *figures, _bar(weight, low, high))
+        if target != last:
+            narrow.add_row(Text(f"of {row}", "dim"))
+            last = target
+        narrow.add_row(giver, *figures)
+    return Group(Text(title, "bold"), Fitted(wide, narrow), receipt_text(intervals.receipt))
 
 
 @render.register
@@ -102,17 +111,26 @@ def _(curve: LengthCurve) -> RenderableType:
     return Group(Text("attention against length, means over all heads", "bold"), table)
 
 
-def _by_layer(certificate: Certificate) -> Table:
+def _by_layer(certificate: Certificate) -> Fitted:
+    """Marks with figures, or marks alone; where even they do not fit, as many heads in a line as do."""
     rows = [[one for one in certificate.heads if one.layer == layer] for layer in range(len(certificate.blocks))]
     most = max(len(row) for row in rows)
-    table = Table("", *(str(head) for head in range(most)), box=None, header_style="dim", padding=(0, 1, 0, 0))
+    tables = [
+        Table("", *(str(head) for head in range(most)), box=None, header_style="dim", padding=(0, 1, 0, 0))
+        for _ in range(2)
+    ]
+    lines = Text()
     for layer, row in enumerate(rows):
-        cells = []
-        for one in row:
-            mark, style = MARKS[one.verdict]
-            cells.append(Text(mark + (f"{one.null_share_row_sum:3.0%}" if most <= WIDE else ""), style))
-        table.add_row(Text(str(layer), "dim"), *cells)
-    return table
+        marks = [MARKS[one.verdict] for one in row]
+        figures = [f"{one.null_share_row_sum:3.0%}" if most <= WIDE else "" for one in row]
+        name = Text(str(layer), "dim")
+        tables[0].add_row(name, *(Text(m + figure, style) for (m, style), figure in zip(marks, figures, strict=True)))
+        tables[1].add_row(name, *(Text(*mark) for mark in marks))
+        lines.append(f"{layer} ", "dim")
+        for mark in marks:
+            lines.append(*mark)
+        lines.append("\n")
+    return Fitted(*tables, lines)
 
 
 def _described(head: Head) -> Text:

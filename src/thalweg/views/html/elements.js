@@ -1,0 +1,86 @@
+// Elements of the page. What a text says is only ever set as text.
+
+function el(tag, props = {}, ...children) {
+  const one = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === 'text') one.textContent = value;
+    else if (name === 'class') one.className = value;
+    else if (name.startsWith('on')) one.addEventListener(name.slice(2), value);
+    else one.setAttribute(name, value === true ? '' : value);
+  }
+  one.append(...children.filter((child) => child !== null && child !== undefined));
+  return one;
+}
+
+function svg(tag, props = {}, ...children) {
+  const one = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (name === 'text') one.textContent = value;
+    else one.setAttribute(name, value);
+  }
+  one.append(...children);
+  return one;
+}
+
+function section(root, id, title, note) {
+  const body = el('div', { class: 'body' });
+  const heading = el('h2', { id: `${id}-title`, text: title });
+  root.append(el('section', { id, 'aria-labelledby': `${id}-title` }, heading, el('p', { class: 'note', text: note }), body));
+  return body;
+}
+
+// One choice of a few, as radio buttons side by side.
+function choice(name, legend, options, current, change) {
+  const group = el('fieldset', { class: 'choice' }, el('legend', { text: legend }));
+  for (const [value, label] of options) {
+    const input = el('input', { type: 'radio', name, value, id: `${name}-${value}`, onchange: () => change(value) });
+    input.checked = value === current;
+    group.append(input, el('label', { for: `${name}-${value}`, text: label }));
+  }
+  return group;
+}
+
+function table(caption, heads, rows, props = {}) {
+  return el(
+    'table',
+    props,
+    el('caption', {}, el('span', { text: caption })),
+    el('thead', {}, el('tr', {}, ...heads.map((text) => el('th', { scope: 'col', text })))),
+    el('tbody', {}, ...rows.map(([first, ...cells]) => el('tr', {}, el('th', { scope: 'row', text: first }), ...cells.map((text) => el('td', { text }))))),
+  );
+}
+
+// A canvas as sharp as the screen; gives its context in CSS pixels.
+function canvasContext(canvas, width, height) {
+  const ratio = Math.min(3, window.devicePixelRatio || 1);
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext('2d');
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+
+// A small label beside the pointer.
+function makeTip(root) {
+  const tip = el('div', { class: 'tip', 'aria-hidden': 'true' });
+  tip.hidden = true;
+  root.append(tip);
+  return {
+    show(event, text) {
+      tip.textContent = text;
+      tip.hidden = false;
+      const { offsetWidth: width, offsetHeight: height } = tip;
+      const left = Math.min(event.clientX + 14, window.innerWidth - width - 8);
+      const top = event.clientY + 18 + height > window.innerHeight ? event.clientY - height - 10 : event.clientY + 18;
+      tip.style.left = `${Math.max(8, left)}px`;
+      tip.style.top = `${top}px`;
+    },
+    hide() {
+      tip.hidden = true;
+    },
+  };
+}

@@ -1,0 +1,120 @@
+// What is shown: units (tokens or words, special tokens shown, hidden or folded), and scores over them.
+
+const POOLED = -1; // the target that stands for all positions together
+const TINY = 1e-12;
+
+function makeUnits(data, choice) {
+  const { tokens } = data;
+  const count = tokens.labels.length;
+  const units = [];
+  const unitOf = new Int32Array(count).fill(-1);
+  const folded = { label: 'special tokens', places: [], special: true, glued: false };
+  for (let place = 0; place < count; place++) {
+    const special = tokens.special[place];
+    if (special && choice.special === 'hidden') continue;
+    if (special && choice.special === 'folded') {
+      folded.places.push(place);
+      continue;
+    }
+    const last = units[units.length - 1];
+    const joins = choice.words && last && tokens.words[last.places[0]] === tokens.words[place];
+    if (joins) {
+      last.places.push(place);
+      last.label = tokens.wordLabels[tokens.words[place]];
+    } else {
+      units.push({ label: tokens.labels[place], places: [place], special, glued: tokens.glued[place] });
+    }
+    unitOf[place] = units.length - 1;
+  }
+  if (folded.places.length) {
+    for (const place of folded.places) unitOf[place] = units.length;
+    folded.label = `${folded.places.length} special tokens`;
+    units.push(folded);
+  }
+  for (const unit of units) {
+    unit.generated = data.prompt !== null && unit.places[0] >= data.prompt;
+    unit.segment = tokens.segments[unit.places[0]];
+  }
+  return { units, unitOf };
+}
+
+// What the places of a target receive from every position, averaged; null where the method was not asked for it.
+function received(method, places) {
+  const rows = places.map((place) => method.rowOf.get(place)).filter((row) => row !== undefined);
+  if (!rows.length) return null;
+  const values = new Float64Array(method.scores.width);
+  for (const row of rows) method.scores.add(row, 1 / rows.length, values);
+  return values;
+}
+
+// What every target receives from the places of a source; NaN where the method was not asked for the target.
+function given(method, places, count) {
+  const values = new Float64Array(count).fill(NaN);
+  for (const [place, row] of method.rowOf) {
+    if (place !== POOLED) values[place] = places.reduce((sum, source) => sum + method.scores.at(row, source), 0);
+  }
+  return values;
+}
+
+// Over units: sums of what sources give, means of what targets get.
+function overUnits(values, { units }, mean) {
+  return units.map(({ places }) => {
+    const known = places.map((place) => values[place]).filter((value) => !Number.isNaN(value));
+    if (!known.length) return NaN;
+    const sum = known.reduce((total, value) => total + value, 0);
+    return mean ? sum / known.length : sum;
+  });
+}
+
+function largest(values, count) {
+  return values
+    .map((value, index) => ({ value, index }))
+    .filter(({ value }) => Math.abs(value) > TINY)
+    .sort((a, b) => Math.abs(b.value) - Math.abs(a.value))
+    .slice(0, count);
+}
+
+function extent(values) {
+  let size = TINY;
+  for (const value of values) if (Math.abs(value) > size) size = Math.abs(value);
+  return size;
+}
+
+// Spearman's rank correlation, ties sharing their mean rank; NaN where one is constant.
+function rankCorrelation(first, second) {
+  const [a, b] = [ranks(first), ranks(second)];
+  const middle = (a.length - 1) / 2;
+  let product = 0;
+  let sizeA = 0;
+  let sizeB = 0;
+  for (let i = 0; i < a.length; i++) {
+    product += (a[i] - middle) * (b[i] - middle);
+    sizeA += (a[i] - middle) ** 2;
+    sizeB += (b[i] - middle) ** 2;
+  }
+  return sizeA && sizeB ? product / Math.sqrt(sizeA * sizeB) : NaN;
+}
+
+function ranks(values) {
+  const order = Array.from(values.keys()).sort((a, b) => values[a] - values[b]);
+  const found = new Float64Array(values.length);
+  for (let start = 0; start < order.length; ) {
+    let end = start;
+    while (end + 1 < order.length && values[order[end + 1]] === values[order[start]]) end++;
+    for (let i = start; i <= end; i++) found[order[i]] = (start + end) / 2;
+    start = end + 1;
+  }
+  return found;
+}
+
+function figure(value) {
+  if (value === null || Number.isNaN(value)) return '–';
+  const size = Math.abs(value);
+  if (size === 0) return '0';
+  return size >= 100 ? value.toFixed(0) : size >= 0.0995 ? value.toFixed(2) : size >= 0.001 ? value.toFixed(3) : value.toExponential(0);
+}
+
+function percent(share) {
+  const size = Math.abs(100 * share);
+  return `${size > 0 && size < 9.5 ? (100 * share).toFixed(1) : (100 * share).toFixed(0)} %`;
+}

@@ -1,0 +1,347 @@
+// The river: tokens as columns, layers upward, ribbons as wide as what they carry.
+
+const LAYER_HEIGHT = 84;
+const MOST_HEIGHT = 620;
+const LABEL_HEIGHT = 92; // of the longest names of tokens
+const LETTER = 5.4; // what a letter of them takes
+const SIDE = 62; // room for the names of layers
+
+function makeRiver(app) {
+  const chained = app.data.methods.filter((method) => method.layers);
+  if (!chained.length) return null;
+  const body = section(
+    app.root,
+    'river',
+    'The river',
+    'Tokens are columns, layers go upward. Follow the target from the top down to the tokens of the text: a ribbon is as wide as what it carries. Point at a place to trace it.',
+  );
+  const canvas = el('canvas', { tabindex: '0', role: 'img', 'aria-describedby': 'river-said river-table' });
+  const holder = el('div', { class: 'drawing' }, canvas);
+  const said = el('p', { class: 'said', id: 'river-said', role: 'status' });
+  const note = el('p', { class: 'legend' });
+  const hidden = el('div', { class: 'unseen', id: 'river-table' });
+  body.append(holder, said, note, hidden);
+  let scene = null;
+  let base = null;
+  let cursor = null;
+
+  // What is drawn, of the method in use or, where it has no maps of layers, of the first that has.
+  function compute() {
+    const method = app.method.layers ? app.method : chained[0];
+    const count = app.data.tokens.labels.length;
+    const target = app.state.target;
+    if (method.chain === 'flow') return computeFlow(method, target, count);
+    const { levels, masses, unnamed } = spread(method, target, count);
+    const ribbons = [];
+    for (let level = 1; level <= levels; level++) ribbons.push(links(method, masses, level, count, app.layout));
+    return { method, count, levels, masses, unnamed, ribbons, whole: 1 };
+  }
+
+  function computeFlow(method, target, count) {
+    const from = target[0] === POOLED ? count - 1 : target[target.length - 1];
+    const row = received(method, target) || new Float64Array(count);
+    const to = app.state.source ? app.state.source[0] : row.indexOf(Math.max(...row));
+    const flow = largestFlow(method, from, to, count, app.layout);
+    const ribbons = flow.ribbons.map((one) => folded(one.map((ribbon) => ({ ...ribbon, value: ribbon.value / (flow.value || 1) }))));
+    const masses = flow.masses.map((level) => level.map((value) => value / (flow.value || 1)));
+    return { method, count, levels: flow.levels, masses, unnamed: [], ribbons, whole: flow.value, from, to };
+  }
+
+  function place() {
+    const width = Math.max(280, holder.clientWidth);
+    const { levels } = scene;
+    const step = Math.min(LAYER_HEIGHT, (MOST_HEIGHT - LABEL_HEIGHT) / levels);
+    const longest = Math.max(...app.layout.units.map(({ label: text }) => Math.min(14, text.length)));
+    const columns = app.layout.units.length;
+    const side = width < 560 ? 34 : SIDE;
+    const around = width < 560 ? 14 : 40; // the widest ribbon of the first and of the last column
+    const column = (width - side - 44 - 2 * around) / columns;
+    return {
+      width,
+      height: Math.round(step * levels + Math.min(LABEL_HEIGHT, LETTER * longest + 24) + 28),
+      side,
+      left: side + around,
+      step,
+      column,
+      scale: Math.max(26, Math.min(96, column * 2.6)),
+      x: (unit) => side + around + (unit + 0.5) * column,
+      y: (level) => 28 + (levels - level) * step,
+    };
+  }
+
+  function update() {
+    scene = compute();
+    scene.place = place();
+    scene.shares = scene.masses.map((masses) => overUnits(masses, app.layout, false));
+    base = null;
+    cursor = null;
+    draw();
+    describe();
+  }
+
+  function draw() {
+    const { place: at } = scene;
+    const context = canvasContext(canvas, at.width, at.height);
+    if (base) {
+      context.save();
+      context.setTransform(1, 0, 0, 1, 0, 0);
+      context.drawImage(base, 0, 0);
+      context.restore();
+    } else {
+      drawAll(context);
+      base = document.createElement('canvas');
+      base.width = canvas.width;
+      base.height = canvas.height;
+      base.getContext('2d').drawImage(canvas, 0, 0);
+    }
+    if (cursor) drawTrace(context);
+  }
+
+  function drawAll(context) {
+    const { place: at, levels, ribbons, shares } = scene;
+    const theme = colours();
+    context.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+    context.textBaseline = 'middle';
+    for (let level = 0; level <= levels; level++) {
+      context.fillStyle = css(theme.ink, 0.08);
+      context.fillRect(at.side, at.y(level) - 0.5, at.width - at.side - 40, 1);
+      context.fillStyle = css(theme.ink, 0.62);
+      context.textAlign = 'right';
+      context.fillText(levelName(level), at.side - 2, at.y(level));
+      if (!level) continue;
+      const rest = ribbons[level - 1].rest + (scene.unnamed[level - 1] || 0);
+      if (rest >= 0.005) {
+        context.textAlign = 'left';
+        context.fillText(`+${(100 * rest).toFixed(0)} %`, at.width - 36, (at.y(level) + at.y(level - 1)) / 2);
+      }
+    }
+    ribbons.forEach(({ kept }, index) => drawRibbons(context, kept, index + 1, 0.6));
+    for (let level = 0; level <= levels; level++) drawNodes(context, shares[level], level, theme);
+    drawLabels(context, shares[0], theme);
+    drawTop(context, theme);
+  }
+
+  function levelName(level) {
+    if (!level) return 'input';
+    const { role } = app.data.blocks[level - 1] || {};
+    const kind = role && role !== 'self' ? role : '';
+    if (scene.place.width < 560) return `${level - 1}${kind.slice(0, 1)}`;
+    return kind ? `${level - 1} ${kind}` : `layer ${level - 1}`;
+  }
+
+  // Ribbons stand side by side at each of their ends, in the order of where they lead.
+  function drawRibbons(context, ribbons, level, alpha, colour) {
+    const { place: at } = scene;
+    const theme = colours();
+    const width = (value) => Math.max(0.6, Math.abs(value) * at.scale);
+    const offsets = { top: new Map(), bottom: new Map() };
+    const ends = (side, key, other) => {
+      const groups = new Map();
+      for (const one of ribbons) groups.set(one[key], [...(groups.get(one[key]) || []), one]);
+      for (const [, group] of groups) {
+        group.sort((a, b) => a[other] - b[other]);
+        let start = -group.reduce((sum, one) => sum + width(one.value), 0) / 2;
+        for (const one of group) {
+          offsets[side].set(one, start);
+          start += width(one.value);
+        }
+      }
+    };
+    ends('top', 'from', 'to');
+    ends('bottom', 'to', 'from');
+    const [upper, lower] = [at.y(level), at.y(level - 1)];
+    const middle = (upper + lower) / 2;
+    for (const one of ribbons) {
+      const size = width(one.value);
+      const a = at.x(one.from) + offsets.top.get(one);
+      const b = at.x(one.to) + offsets.bottom.get(one);
+      context.beginPath();
+      context.moveTo(a, upper);
+      context.bezierCurveTo(a, middle, b, middle, b, lower);
+      context.lineTo(b + size, lower);
+      context.bezierCurveTo(b + size, middle, a + size, middle, a + size, upper);
+      context.closePath();
+      const own = one.from === one.to ? mix(theme.more, theme.ink, 0.45) : theme.more;
+      context.fillStyle = css(colour || (one.value < 0 ? theme.less : own), one.from === one.to ? alpha * 0.7 : alpha);
+      context.fill();
+    }
+  }
+
+  function drawNodes(context, shares, level, theme) {
+    const { place: at } = scene;
+    shares.forEach((share, unit) => {
+      if (Math.abs(share) < THINNEST) return;
+      const width = Math.max(2, Math.abs(share) * at.scale);
+      context.fillStyle = css(share < 0 ? theme.less : theme.more);
+      context.fillRect(at.x(unit) - width / 2, at.y(level) - 1.5, width, 3);
+    });
+  }
+
+  // Names of tokens below, those that give most first, as many as fit.
+  function drawLabels(context, shares, theme) {
+    const { place: at } = scene;
+    const taken = [];
+    const order = [...shares.keys()].sort((a, b) => Math.abs(shares[b]) - Math.abs(shares[a]));
+    const strongest = extent(shares);
+    for (const unit of order) {
+      const x = at.x(unit);
+      if (taken.some((other) => Math.abs(other - x) < 12.5)) continue;
+      taken.push(x);
+      label(context, app.layout.units[unit].label, x, 0, css(theme.ink, 0.5 + (0.5 * Math.abs(shares[unit])) / strongest));
+    }
+  }
+
+  function label(context, text, x, level, style) {
+    const { place: at } = scene;
+    context.save();
+    context.translate(x, at.y(level) + 10);
+    context.rotate(-Math.PI / 3);
+    context.textAlign = 'right';
+    context.fillStyle = style;
+    context.fillText(shortened(text, 14), 0, 0);
+    context.restore();
+  }
+
+  function drawTop(context, theme) {
+    const { place: at } = scene;
+    const shares = scene.shares[scene.levels];
+    const unit = shares.indexOf(Math.max(...shares));
+    if (unit < 0 || !shares[unit]) return;
+    context.fillStyle = css(theme.ink);
+    context.font = `600 12px ${getComputedStyle(document.body).fontFamily}`;
+    const text = app.state.target[0] === POOLED ? 'all positions' : shortened(app.layout.units[unit].label, 18);
+    const half = context.measureText(text).width / 2;
+    context.textAlign = 'center';
+    context.fillText(text, Math.max(at.side + half, Math.min(at.width - half - 4, at.x(unit))), 12);
+  }
+
+  function drawTrace(context) {
+    const { method, count, masses, levels, place: at } = scene;
+    const theme = colours();
+    context.fillStyle = css(theme.paper, 0.78);
+    context.fillRect(at.side, at.y(levels) - 4, at.width - at.side, at.y(0) - at.y(levels) + 8);
+    const { places, label: name } = app.layout.units[cursor.unit];
+    if (method.chain !== 'flow') {
+      const above = reach(method, levels, cursor.level, places, count);
+      for (let level = levels; level > cursor.level; level--) {
+        const traced = links(method, masses, level, count, app.layout, above[level - 1]);
+        drawRibbons(context, traced.kept, level, 0.85);
+      }
+      const below = Array.from({ length: cursor.level + 1 }, () => new Float64Array(count));
+      for (const one of places) below[cursor.level][one] = masses[cursor.level][one];
+      for (let level = cursor.level; level > 0; level--) {
+        for (let one = 0; one < count; one++) {
+          if (below[level][one]) method.layers.add((level - 1) * count + one, below[level][one], below[level - 1]);
+        }
+        drawRibbons(context, links(method, below, level, count, app.layout).kept, level, 0.85);
+      }
+    } else {
+      scene.ribbons.forEach(({ kept }, index) => {
+        const touching = kept.filter(
+          (one) => (index + 1 === cursor.level && one.from === cursor.unit) || (index === cursor.level && one.to === cursor.unit),
+        );
+        drawRibbons(context, touching, index + 1, 0.85);
+      });
+    }
+    context.strokeStyle = css(theme.ink);
+    context.lineWidth = 1.5;
+    context.beginPath();
+    context.arc(at.x(cursor.unit), at.y(cursor.level), 5, 0, 2 * Math.PI);
+    context.stroke();
+    context.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+    context.clearRect(0, at.y(0) + 5, at.width, LABEL_HEIGHT);
+    label(context, name, at.x(cursor.unit), 0, css(theme.ink));
+  }
+
+  function spoken(node) {
+    const { units } = app.layout;
+    const share = scene.shares[node.level][node.unit];
+    const where = node.level ? `after layer ${node.level - 1}` : 'of the input';
+    return `${units[node.unit].label} ${where}: ${percent(share)} of ${scene.method.chain === 'flow' ? 'the flow' : app.names().target} passes here`;
+  }
+
+  function trace(node, aloud) {
+    if (!scene || (node === null) === (cursor === null) && (!node || (node.level === cursor.level && node.unit === cursor.unit))) return;
+    cursor = node && node.level <= scene.levels && node.unit < app.layout.units.length ? node : null;
+    if (cursor && aloud) said.textContent = `${spoken(cursor)}.`;
+    draw();
+  }
+
+  function describe() {
+    const { method, whole, levels } = scene;
+    const instead = method === app.method ? '' : `${app.method.name} has no map for every layer; drawn by ${method.name}. `;
+    const names = app.names();
+    const best = largest(scene.shares[0], 3).map(({ index, value }) => `${app.layout.units[index].label} ${percent(value)}`).join(', ');
+    const { labels } = app.data.tokens;
+    said.textContent = method.chain === 'flow'
+      ? `${instead}One largest flow from ${labels[scene.from]} down to ${labels[scene.to]}, taking attention as pipes: ${figure(whole)}. Others may be as large. Choose a source to see its flow.`
+      : `${instead}By ${method.name}, ${names.target} leads down to ${best}.`;
+    const rests = scene.ribbons.map(({ rest }, i) => rest + (scene.unnamed[i] || 0));
+    const most = Math.max(...rests);
+    const unnamed = Math.max(0, ...scene.unnamed);
+    note.textContent = most >= 0.005
+      ? `Ribbons thinner than ${percent(THINNEST)} are folded: up to ${percent(most)} between two layers, as the figures on the right say` +
+        `${unnamed >= 0.005 ? `, of which up to ${percent(unnamed)} are links that this file leaves out` : ''}.`
+      : 'No ribbon is left out.';
+    canvas.setAttribute('aria-label', `River of ${names.target} by ${method.name}. Arrow keys move between places.`);
+    const rows = [];
+    for (let level = levels; level >= 0; level--) {
+      const list = largest(scene.shares[level], 5).map(({ index, value }) => `${app.layout.units[index].label} ${percent(value)}`);
+      rows.push([levelName(level), list.join(', ')]);
+    }
+    hidden.replaceChildren(table('Largest shares of the target by layer', ['layer', 'positions'], rows));
+  }
+
+  function nodeAt(event) {
+    const box = canvas.getBoundingClientRect();
+    const { place: at, levels } = scene;
+    const unit = Math.floor((event.clientX - box.left - at.left) / at.column);
+    const level = Math.round(levels - (event.clientY - box.top - 28) / at.step);
+    const inside = unit >= 0 && unit < app.layout.units.length;
+    return inside ? { unit, level: Math.max(0, Math.min(levels, level)) } : null;
+  }
+
+  let waiting = false;
+  canvas.addEventListener('pointermove', (event) => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      const node = nodeAt(event);
+      trace(node, false);
+      if (node) app.tip.show(event, spoken(node));
+      else app.tip.hide();
+    });
+  });
+  canvas.addEventListener('pointerleave', () => {
+    requestAnimationFrame(() => {
+      trace(null, false);
+      app.tip.hide();
+    });
+  });
+  canvas.addEventListener('click', (event) => {
+    const node = nodeAt(event);
+    if (node) app.choose(app.layout.units[node.unit]);
+  });
+  canvas.addEventListener('keydown', (event) => {
+    const node = cursor || { level: scene.levels, unit: Math.max(0, scene.shares[scene.levels].indexOf(Math.max(...scene.shares[scene.levels]))) };
+    const steps = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowUp: [1, 0], ArrowDown: [-1, 0] };
+    if (event.key === 'Enter') app.choose(app.layout.units[node.unit]);
+    if (event.key === 'Escape') trace(null, false);
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    const [up, right] = steps[event.key];
+    const level = Math.max(0, Math.min(scene.levels, node.level + up));
+    trace({ level, unit: Math.max(0, Math.min(app.layout.units.length - 1, node.unit + right)) }, true);
+  });
+  new ResizeObserver(() => {
+    if (scene && scene.place.width !== Math.max(280, holder.clientWidth)) update();
+  }).observe(holder);
+
+  return { update, trace: (node) => trace(node, false) };
+}
+
+function shortened(text, length) {
+  const all = Array.from(text);
+  return all.length > length ? `${all.slice(0, length - 1).join('')}…` : text;
+}

@@ -1,0 +1,144 @@
+// The text, its tokens shaded by what they give to the target (or get from the source), each of them a button.
+
+function makeText(app) {
+  const body = section(
+    app.root,
+    'text',
+    'The text',
+    'Each token is shaded by its part in the target. Choose a token to make it the target; arrow keys move between tokens.',
+  );
+  const controls = el('div', { class: 'controls' });
+  const shown = el('div', { class: 'tokens', role: 'group', 'aria-label': 'Tokens of the text' });
+  const legend = el('p', { class: 'legend' });
+  const said = el('p', { class: 'said', role: 'status' });
+  body.append(controls, shown, said, legend);
+  const { data } = app;
+  controls.append(
+    choice('chooses', 'A click chooses the', [['target', 'target'], ['source', 'source']], 'target', (direction) => app.set({ direction })),
+    data.tokens.wordsKnown
+      ? choice('unit', 'Show', [['tokens', 'tokens'], ['words', 'words']], app.state.words ? 'words' : 'tokens', (unit) => app.set({ words: unit === 'words' }))
+      : el('p', { class: 'aside', text: 'Where words begin is not known here: tokens are shown.' }),
+  );
+  if (data.tokens.special.some(Boolean)) {
+    const ways = [['shown', 'shown'], ['folded', 'folded'], ['hidden', 'hidden']];
+    controls.append(choice('special', 'Special tokens', ways, 'shown', (special) => app.set({ special })));
+  }
+  let buttons = [];
+  let built = null;
+  let focus = 0;
+
+  function build() {
+    built = app.layout;
+    focus = 0;
+    buttons = built.units.map((unit, index) => {
+      const kind = `token${unit.special ? ' special' : ''}${unit.glued ? ' glued' : ''}${unit.generated ? ' generated' : ''}`;
+      return el('button', { type: 'button', class: kind, text: unit.label, tabindex: index ? '-1' : '0', 'data-unit': index });
+    });
+    const nodes = [];
+    buttons.forEach((button, index) => {
+      const [unit, before] = [built.units[index], built.units[index - 1]];
+      if (before && unit.generated && !before.generated) nodes.push(el('span', { class: 'divide', text: 'the model goes on:' }));
+      else if (before && unit.segment !== before.segment) nodes.push(el('span', { class: 'divide', text: '│' }));
+      nodes.push(button);
+    });
+    shown.replaceChildren(...nodes);
+  }
+
+  const unitAt = (event) => {
+    const button = event.target.closest('button');
+    return button ? Number(button.dataset.unit) : -1;
+  };
+  shown.addEventListener('click', (event) => {
+    const index = unitAt(event);
+    if (index >= 0) app.choose(built.units[index]);
+  });
+  shown.addEventListener('pointerover', (event) => {
+    const index = unitAt(event);
+    if (index < 0) return;
+    app.tip.show(event, describe(index));
+    app.hover({ level: 0, unit: index });
+  });
+  shown.addEventListener('pointerout', () => {
+    app.tip.hide();
+    app.hover(null);
+  });
+  shown.addEventListener('focusin', (event) => {
+    const index = unitAt(event);
+    if (index < 0) return;
+    move(index, false);
+    app.hover({ level: 0, unit: index });
+  });
+  shown.addEventListener('focusout', () => app.hover(null));
+  shown.addEventListener('keydown', (event) => {
+    const steps = { ArrowRight: focus + 1, ArrowDown: focus + 1, ArrowLeft: focus - 1, ArrowUp: focus - 1, Home: 0, End: buttons.length - 1 };
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    move(Math.max(0, Math.min(buttons.length - 1, steps[event.key])), true);
+  });
+
+  function move(index, focused) {
+    buttons[focus].tabIndex = -1;
+    focus = index;
+    buttons[focus].tabIndex = 0;
+    if (focused) buttons[focus].focus();
+  }
+
+  let values = [];
+  function describe(index) {
+    const { label } = built.units[index];
+    const value = values[index];
+    if (Number.isNaN(value)) return `${label}: not computed`;
+    return app.state.direction === 'target'
+      ? `${label} gives ${figure(value)} to ${app.names().target}`
+      : `${label} gets ${figure(value)} from ${app.names().source}`;
+  }
+
+  function update() {
+    if (built !== app.layout) build();
+    values = app.shading();
+    const size = extent(values);
+    const theme = colours();
+    const picked = new Set(app.state.direction === 'target' ? app.state.picked : app.state.source || []);
+    buttons.forEach((button, index) => {
+      const value = values[index];
+      const rgb = Number.isNaN(value) ? theme.paper : shade(value / size, theme);
+      button.style.backgroundColor = css(rgb);
+      button.style.color = letters(rgb);
+      button.setAttribute('aria-label', describe(index));
+      button.setAttribute('aria-pressed', String(built.units[index].places.some((place) => picked.has(place))));
+      button.classList.toggle('unknown', Number.isNaN(value));
+    });
+    const missing = values.every(Number.isNaN);
+    const { method } = app;
+    said.textContent = missing
+      ? `${method.name} was computed for ${method.targets.length === 1 ? 'the prediction' : 'some targets'} only: choose another method, or the prediction again.`
+      : sentence();
+    legend.textContent = missing ? '' : legendText(values, size);
+  }
+
+  function sentence() {
+    const best = largest(values, 5).map(({ index, value }) => `${built.units[index].label} ${figure(value)}`).join(', ');
+    const { target, source } = app.names();
+    return app.state.direction === 'target'
+      ? `Most of what reaches ${target}: ${best || 'nothing'}.`
+      : `What ${source} gives most to: ${best || 'nothing'}.`;
+  }
+
+  function legendText(all, size) {
+    const signed = all.some((value) => value < 0);
+    const parts = [`The deepest shade is ${figure(size)}${signed ? '; blue speaks for it, orange against' : ''}.`];
+    if (app.state.special === 'hidden') parts.push(`Special tokens are hidden${hiddenShare()}.`);
+    if (app.state.special === 'folded') parts.push('Special tokens are folded into one.');
+    if (app.state.words) parts.push('Scores of a word’s tokens are added up; a word as target is the mean of its tokens.');
+    return parts.join(' ');
+  }
+
+  function hiddenShare() {
+    const row = app.state.direction === 'target' && received(app.method, app.state.target);
+    if (!row) return '';
+    const share = row.reduce((sum, value, place) => sum + (data.tokens.special[place] ? value : 0), 0);
+    return `; they give ${figure(share)}`;
+  }
+
+  return { update };
+}

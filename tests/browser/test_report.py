@@ -1,0 +1,392 @@
+"""The page as a person uses it, in a real browser."""
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertForSequenceClassification
+
+import thalweg as tw
+from tests.browser.conftest import Open, Opened
+from tests.tiny import SENTENCE, tiny_subject
+from thalweg.results.receipt import Check, Receipt
+from thalweg.tokens import Tokens
+
+TEXT = "a gorgeous, witty, seductive movie that never quite manages to make its characters as real as its places."
+ATTACK = "</script><img src=x onerror=window.pwned=1>"
+
+
+@pytest.fixture(scope="module")
+def report(shipped: tw.Subject) -> tw.Report:
+    return tw.report(shipped, TEXT, methods=["alti", "attention_rollout", "attention_flow", "decompx"], intervals=True)
+
+
+def token(opened: Opened, label: str) -> object:
+    return opened.page.locator(".token", has_text=re.compile(rf"^{re.escape(label)}$")).first
+
+
+def made_of(pieces: list[str], seed: int = 0) -> tw.Attribution:
+    """An attribution of any tokens, all of them targets, through two layers."""
+    count = len(pieces)
+    nothing = (None,) * count
+    tokens = Tokens(tuple(pieces), nothing, (False,) * count, nothing, nothing, (0,) * count, (None,))
+    layers = np.random.default_rng(seed).dirichlet(np.ones(count), (2, count))
+    receipt = Receipt({"parity": Check((0.0,), 1e-5)}, {}, (ATTACK,))
+    return tw.Attribution(
+        scores=layers[1] @ layers[0],
+        per_layer=layers,
+        targets=tokens,
+        sources=tokens,
+        method="alti",
+        params={},
+        receipt=receipt,
+        provenance={"model": ATTACK},
+    )
+
+
+def pixels(opened: Opened, selector: str) -> str:
+    return opened.page.eval_on_selector(selector, "canvas => canvas.toDataURL()")
+
+
+# --- what it shows ---------------------------------------------------------------------------------
+
+
+def test_page_when_opened_then_says_and_shades_what_was_computed(
+    report: tw.Report, shipped: tw.Subject, open_page: Open
+) -> None:
+    opened = open_page(report.to_html())
+    result = tw.explain(shipped, TEXT, "alti")
+    (first, score), *_ = result.top(3)
+    assert f"The prediction ‘{result.prediction}’ is read at [CLS]; {first} ({score:.2f})" in opened.text("h1")
+    assert opened.text("#heads .summary").startswith(tw.trust(shipped, TEXT).summary()[:40])
+    labels = opened.page.eval_on_selector_all(".token", "all => all.map(one => one.getAttribute('aria-label'))")
+    assert len(labels) == len(result.sources)
+    shown = [float(re.search(r"gives (\S+) to", label).group(1)) for label in labels]  # pyright: ignore
+    np.testing.assert_allclose(shown, result.scores[0], atol=6e-3)
+    assert "parity" in opened.text("#receipt") and "holds" in opened.text("#receipt")
+    assert opened.page.title().startswith("Thalweg: [CLS] a gorgeous")
+
+
+def test_page_when_methods_are_compared_then_agreement_is_that_of_the_library(
+    report: tw.Report, shipped: tw.Subject, open_page: Open
+) -> None:
+    opened = open_page(report.to_html())
+    cells = opened.page.eval_on_selector_all(".agreement td", "all => all.map(one => one.textContent)")
+    shown = np.array([float(cell.replace("−", "-")) for cell in cells]).reshape(4, 4)
+    wanted = tw.compare(shipped, TEXT, [one.method for one in report.explained]).agreement()
+    np.testing.assert_allclose(shown, wanted, atol=0.006)
+
+
+def test_token_when_clicked_then_is_the_target_and_everything_follows(
+    report: tw.Report, shipped: tw.Subject, open_page: Open
+) -> None:
+    opened = open_page(report.to_html())
+    before = [pixels(opened, "#river canvas"), opened.text("#methods"), opened.text(".row-table")]
+    token(opened, "movie").click()  # pyright: ignore[reportAttributeAccessIssue]
+    best = tw.explain(shipped, TEXT, "alti", "movie").top(1)[0]
+    assert f"‘movie’ is made most of {best[0]} ({best[1]:.2f})" in opened.text("h1")
+    assert token(opened, "movie").get_attribute("aria-pressed") == "true"  # pyright: ignore
+    after = [pixels(opened, "#river canvas"), opened.text("#methods"), opened.text(".row-table")]
+    assert all(one != other for one, other in zip(before, after, strict=True))
+    opened.page.click("text=Back to what the page opened with")
+    assert pixels(opened, "#river canvas") == before[0]
+
+
+def test_token_when_chosen_as_source_then_shows_where_it_goes(
+    report: tw.Report, shipped: tw.Subject, open_page: Open
+) -> None:
+    opened = open_page(report.to_html())
+    opened.page.click("label[for=chooses-source]")
+    token(opened, "witty").click()  # pyright: ignore[reportAttributeAccessIssue]
+    everything = tw.explain(shipped, TEXT, "alti", "all")
+    place = everything.sources.pieces.index("witty")
+    shown = token(opened, "movie").get_attribute("aria-label")  # pyright: ignore[reportAttributeAccessIssue]
+    score = everything.scores[everything.sources.pieces.index("movie"), place]
+    assert shown.startswith("movie gets ") and shown.endswith("from ‘witty’")
+    assert float(shown.split()[2]) == pytest.approx(score, abs=6e-3)
+
+
+def test_method_when_switched_then_headline_river_and_shades_are_its_own(report: tw.Report, open_page: Open) -> None:
+    opened = open_page(report.to_html())
+    before = pixels(opened, "#river canvas")
+    opened.page.click("[data-method=attention_flow]")
+    assert opened.text("h1").endswith("says attention_flow.")
+    assert "One largest flow from [CLS] down to" in opened.text("#river")
+    assert pixels(opened, "#river canvas") != before
+    opened.page.click("[data-method=decompx]")
+    assert "orange against" in opened.text("#text")
+    assert "decompx has no map for every layer; drawn by alti" in opened.text("#river")
+    token(opened, "movie").click()  # pyright: ignore[reportAttributeAccessIssue]
+    assert "decompx was computed for the prediction only" in opened.text("#text")
+
+
+def test_flow_when_drawn_then_is_as_large_as_the_solver_says(shipped: tw.Subject, open_page: Open) -> None:
+    raw = tw.explain(shipped, TEXT, "attention_flow", normalise=False)
+    opened = open_page(raw.to_html())
+    found = re.search(r"taking attention as pipes: (\S+)\. Others", opened.text("#river-said"))
+    assert found is not None
+    assert float(found.group(1)) == pytest.approx(raw.scores.max(), rel=0.02)
+
+
+def test_river_when_pointed_at_then_traces_the_token(report: tw.Report, open_page: Open) -> None:
+    opened = open_page(report.to_html())
+    before = pixels(opened, "#river canvas")
+    opened.page.hover("#river canvas", position={"x": 500, "y": 200})
+    opened.page.wait_for_selector(".tip:not([hidden])")
+    assert re.search(r"(after layer \d|of the input): .* % of the prediction", opened.text(".tip"))
+    assert pixels(opened, "#river canvas") != before
+    opened.page.hover("h1")
+    opened.page.wait_for_selector(".tip", state="hidden")
+    assert pixels(opened, "#river canvas") == before
+
+
+def test_text_when_pointed_at_then_the_river_traces_it_too(report: tw.Report, open_page: Open) -> None:
+    opened = open_page(report.to_html())
+    before = pixels(opened, "#river canvas")
+    token(opened, "witty").hover()  # pyright: ignore[reportAttributeAccessIssue]
+    opened.page.wait_for_timeout(80)
+    assert opened.text(".tip").startswith("witty gives ")
+    assert pixels(opened, "#river canvas") != before
+
+
+def test_head_when_chosen_then_verdict_row_and_map_are_shown(report: tw.Report, open_page: Open) -> None:
+    opened = open_page(report.to_html())
+    opened.page.click("[data-head='1.2']")
+    head = report.certificate.head(1, 2)  # pyright: ignore[reportOptionalMemberAccess]
+    assert head.verdict in opened.text(".detail")
+    assert head.sentence().split(": ", 1)[1][:60].lower() in opened.text(".detail .sentence").lower()
+    maps = [pixels(opened, ".map")]
+    for kind in ("effective", "null", "width"):
+        opened.page.click(f"label[for=kind-{kind}]")
+        maps.append(pixels(opened, ".map"))
+    assert len(set(maps)) == 4
+    ranges = next(one for one in report.intervals if (one.layer, one.head) == (1, 2))
+    row = opened.page.inner_text(f".row-table tr:has-text('{report.tokens.pieces[int(ranges.sources[0])]}')")
+    low, high = row.split("\t")[-1].split(" to ")
+    assert float(low) == pytest.approx(ranges.low[0], abs=6e-3)
+    assert float(high) == pytest.approx(ranges.high[0], abs=6e-3)
+
+
+def test_words_and_special_tokens_when_chosen_then_are_merged_folded_and_hidden(open_page: Open) -> None:
+    opened = open_page(tw.report(tiny_subject(), "the unhappy man", methods=["alti"]).to_html())
+    labels = "all => all.map(one => one.textContent)"
+    assert opened.page.eval_on_selector_all(".token", labels) == ["[CLS]", "the", "un", "happy", "man", "[SEP]"]
+    opened.page.click("label[for=unit-words]")
+    assert opened.page.eval_on_selector_all(".token", labels) == ["[CLS]", "the", "unhappy", "man", "[SEP]"]
+    opened.page.click("label[for=special-folded]")
+    assert opened.page.eval_on_selector_all(".token", labels) == ["the", "unhappy", "man", "2 special tokens"]
+    assert "folded into one" in opened.text("#text .legend")
+    opened.page.click("label[for=special-hidden]")
+    assert opened.page.eval_on_selector_all(".token", labels) == ["the", "unhappy", "man"]
+    assert re.search(r"Special tokens are hidden; they give 0\.\d+", opened.text("#text .legend"))
+
+
+def test_generated_token_when_clicked_then_is_explained_where_it_was_said(open_page: Open) -> None:
+    subject = tiny_subject("gpt2")
+    report = tw.report(subject, "the keys", methods=["alti", "raw_attention"], generate=3)
+    opened = open_page(report.to_html())
+    assert opened.page.locator(".token.generated").count() == len(report.tokens) - (report.prompt or 0) > 0
+    assert "the model goes on:" in opened.text("#text")
+    assert "is said after" in opened.text("h1")
+    opened.page.locator(".token.generated").last.click()
+    label = opened.page.locator(".token").last.get_attribute("aria-label") or ""
+    assert "gives 0 to" in label  # the token itself could not be seen when it was said
+
+
+@pytest.mark.parametrize("family", ["t5", "vit"])
+def test_page_when_tokens_are_no_text_or_stand_in_two_texts_then_works(family: str, open_page: Open) -> None:
+    from tests.families import BY_NAME
+
+    made = BY_NAME[family]
+    report = tw.report(tw.load(made.build()), made.inputs(1, 8))
+    opened = open_page(report.to_html())
+    assert opened.page.locator(".token").count() == len(report.tokens)
+    assert "Where words begin is not known" in opened.text("#text")
+    assert (family == "t5") == ("targets in the encoder" in opened.text("#receipt"))
+
+
+def test_certificate_when_it_is_all_there_is_then_has_a_page(shipped: tw.Subject, open_page: Open) -> None:
+    opened = open_page(tw.trust(shipped, TEXT).to_html())
+    assert opened.page.locator(".head").count() == 40
+    opened.page.click("[data-head='0.1']")
+    assert "Layer 0, head 1" in opened.text(".detail")
+
+
+# --- how it can be used ----------------------------------------------------------------------------
+
+
+def test_keyboard_when_used_alone_then_reaches_tokens_river_and_methods(report: tw.Report, open_page: Open) -> None:
+    opened = open_page(report.to_html())
+    page = opened.page
+    page.focus(".token[tabindex='0']")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.textContent") == "gorgeous"
+    page.keyboard.press("Enter")
+    assert "‘gorgeous’ is made most of" in opened.text("h1")
+    page.focus("#river canvas")
+    page.keyboard.press("ArrowDown")
+    assert re.search(r"after layer 2: .* passes here", opened.text("#river-said"))
+    page.focus("[role=radio][aria-checked=true]")
+    page.keyboard.press("ArrowDown")
+    assert opened.text("h1").endswith("says attention_rollout.")
+    assert page.evaluate("document.querySelectorAll('#river-table tbody tr').length") == 5
+
+
+def test_page_when_dark_then_is_dark_and_can_be_switched(report: tw.Report, open_page: Open) -> None:
+    colour = "getComputedStyle(document.body).backgroundColor"
+    light, dark = open_page(report.to_html()), open_page(report.to_html(), dark=True)
+    assert light.page.evaluate(colour) == "rgb(246, 247, 249)"
+    assert dark.page.evaluate(colour) == "rgb(15, 18, 23)"
+    assert pixels(light, "#river canvas") != pixels(dark, "#river canvas")
+    light.page.click(".theme")
+    assert light.page.evaluate(colour) == "rgb(15, 18, 23)"
+    assert pixels(light, "#river canvas") == pixels(dark, "#river canvas")
+
+
+@pytest.mark.parametrize("width", [360, 768, 1600])
+def test_page_when_narrow_or_wide_then_never_scrolls_sideways(report: tw.Report, open_page: Open, width: int) -> None:
+    opened = open_page(report.to_html(), width=width)
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_contrast_of_tokens_when_shaded_then_stays_readable(report: tw.Report, open_page: Open) -> None:
+    script = """all => all.map(one => {
+        const parts = text => text.match(/[0-9.]+/g).slice(0, 3).map(v => {
+            v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
+        const light = text => { const [r, g, b] = parts(text); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+        const style = getComputedStyle(one);
+        const [a, b] = [light(style.color), light(style.backgroundColor)].sort((x, y) => y - x);
+        return (a + 0.05) / (b + 0.05); })"""
+    for dark in (False, True):
+        opened = open_page(report.to_html(), dark=dark)
+        opened.page.emulate_media(reduced_motion="reduce")
+        assert min(opened.page.eval_on_selector_all(".token", script)) >= 4.5
+
+
+# --- what a text may say ---------------------------------------------------------------------------
+
+
+def test_tokens_when_they_are_html_then_are_shown_and_never_run(open_page: Open) -> None:
+    pieces = [ATTACK, "<b>bold</b>", '"><svg onload=window.pwned=1>', "${window.pwned=1}", "\u202egnp.exe", "\0\x1b[2J"]
+    opened = open_page(made_of(pieces).to_html())
+    labels = opened.page.eval_on_selector_all(".token", "all => all.map(one => one.textContent)")
+    assert labels == [*pieces[:4], "\\u202egnp.exe", "\\x00\\x1b[2J"]
+    opened.page.locator(".token").first.click()
+    opened.page.hover("#river canvas", position={"x": 500, "y": 100})
+    opened.page.wait_for_selector(".tip:not([hidden])")
+    assert opened.page.evaluate("window.pwned") is None
+    assert opened.page.evaluate("document.querySelectorAll('img, b, main svg[onload]').length") == 0
+
+
+def test_script_when_put_into_the_page_then_the_policy_stops_it(open_page: Open) -> None:
+    opened = open_page(made_of(["a", "b"]).to_html())
+    opened.page.evaluate("""() => {
+        const one = document.createElement('script');
+        one.textContent = 'window.pwned = 1';
+        document.body.append(one);
+    }""")
+    assert opened.page.evaluate("window.pwned") is None
+    assert "Content Security Policy" in opened.complaints.pop()
+
+
+# --- how it is put into other pages -----------------------------------------------------------------
+
+
+def test_two_reports_when_on_one_page_then_do_not_disturb_each_other(report: tw.Report, open_page: Open) -> None:
+    other = made_of(["one", "two", "three"])
+    html = f"<!doctype html><p>before</p>{report._repr_html_()}<p>between</p>{other._repr_html_()}"
+    opened = open_page(html, ready="iframe")
+    first, second = opened.page.frames[1:]
+    for frame in (first, second):
+        frame.wait_for_selector("html[data-ready]", state="attached")
+    before = first.inner_text("h1")
+    second.click(".token >> nth=1")
+    assert "‘two’ is made most of" in second.inner_text("h1")
+    assert first.inner_text("h1") == before
+    first.click("[data-method=attention_rollout]")
+    assert first.inner_text("h1").endswith("says attention_rollout.")
+    assert second.inner_text("h1").endswith("says alti.")
+    assert second.evaluate("window.origin") == "null"  # nothing of the page around it is within reach
+
+
+# --- long texts -------------------------------------------------------------------------------------
+
+
+def long_subject(tokens: int, layers: int = 2, heads: int = 4) -> tw.Subject:
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=99,
+        hidden_size=8 * heads,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=32,
+        max_position_embeddings=tokens,
+    )
+    return tw.load(BertForSequenceClassification(config).eval())
+
+
+def time_of_a_click(opened: Opened) -> float:
+    """Milliseconds that the page needs to follow a click, the quickest of a few."""
+    script = """() => {
+        const tokens = document.querySelectorAll('.token');
+        const times = [3, 5, 7, 9, 11].map((place) => {
+            const start = performance.now();
+            tokens[place].click();
+            return performance.now() - start;
+        });
+        return Math.min(...times);
+    }"""
+    return opened.page.evaluate(script)
+
+
+def ids(count: int) -> list[int]:
+    return [5 + i % 90 for i in range(count)]
+
+
+def test_page_when_there_are_512_tokens_then_stays_fluid(open_page: Open) -> None:
+    subject = long_subject(512)
+    short = open_page(tw.report(subject, ids(32), methods=["alti", "attention_rollout"]).to_html())
+    long = open_page(tw.report(subject, ids(512), methods=["alti", "attention_rollout"]).to_html())
+    nodes: Callable[[Opened], int] = lambda one: one.page.evaluate("document.querySelectorAll('*').length")  # noqa: E731
+    assert long.page.locator(".token").count() == 512
+    assert nodes(long) - nodes(short) < 3 * (512 - 32)  # a button per token; links and maps are drawn, not built
+    assert time_of_a_click(long) < 60 * time_of_a_click(short) + 50  # 256 times as many links
+    assert "a cell stands for" in long.text("#receipt") or long.page.evaluate(
+        "document.querySelectorAll('.thumb').length"
+    )
+
+
+def test_page_when_there_are_2048_tokens_then_opens_and_says_what_is_missing(open_page: Open) -> None:
+    report = tw.report(long_subject(2048), ids(2048), methods=["alti"])
+    html = report.to_html()
+    assert len(html) < 8_000_000
+    opened = open_page(html)
+    opened.page.locator(".token").nth(1500).click()
+    assert "is made most of" in opened.text("h1")
+    said = opened.text("#receipt")
+    for missing in (
+        "links of alti beyond the",
+        "mixing, at more than",
+        "certificate of the heads",
+        "a cell stands for",
+    ):
+        assert missing in said
+
+
+def test_page_when_all_methods_are_on_it_then_is_small_enough(open_page: Open) -> None:
+    subject = long_subject(128, layers=6, heads=12)
+    report = tw.report(subject, ids(128), methods=list(tw.list_methods()))
+    html = report.to_html()
+    assert len(html.encode()) <= 5_000_000
+    opened = open_page(html)
+    assert opened.page.locator(".method").count() == len(tw.list_methods())
+    assert opened.page.locator(".thumb").count() == 72
+
+
+def test_sentence_when_report_is_of_a_bare_encoder_then_names_a_token(open_page: Open) -> None:
+    subject = tiny_subject("modernbert")
+    opened = open_page(tw.report(subject, SENTENCE, methods=["alti"]).to_html())
+    assert "‘the’" in opened.text("h1")
