@@ -21,7 +21,8 @@ SURE = {"rank-bound", "other-attention", "separator", "angle", "early-tokens"}  
 def test_reproduce_when_packaged_models_are_there_then_their_claims_are_measured(
     shared_data: Path, tmp_path: Path
 ) -> None:
-    minilm(), smollm()  # say so if they are missing
+    for model in (minilm, smollm):
+        model()  # which says so if it is missing
     with unchecked():
         found = reproduce(WITH_PACKAGES, data=shared_data, models=MODELS, runs=tmp_path, quick=True)
     for one in found.entries:
