@@ -180,8 +180,8 @@ class Certificate:
         longest = [one.longest for one in self.heads]
         span = f"{min(longest)}" if min(longest) == max(longest) else f"{min(longest)} to {max(longest)}"
         return (
-            f"{counts['identifiable']} of {total} heads can be read at {len(self.tokens)} tokens: no other attention "
-            f"weights give the same output. {counts['identifiable given the keys']} more can be read if their keys are "
+            f"{counts['identifiable']} of {total} heads can be read at {len(self.tokens)} tokens, because no other "
+            f"attention gives their output. {counts['identifiable given the keys']} more can be read if their keys are "
             f"taken as given and only small changes of the query are thought of. {counts['not identifiable']} cannot. "
             f"Weights can be determined outright for {span} visible tokens at most."
         )
