@@ -16,6 +16,7 @@ from thalweg.claims.ledger import (
     Found,
     Ledger,
     NotHereError,
+    Side,
     above,
     list_claims,
     mean_of,
@@ -27,8 +28,8 @@ from thalweg.rates import Rate
 from thalweg.views.claims import as_markdown
 
 
-def effect(low: float, high: float, bound: float = 0.0, side: str = "above") -> Effect:
-    return Effect("a difference", Mean((low + high) / 2, low, high, 10), bound, side)  # pyright: ignore[reportArgumentType]
+def effect(low: float, high: float, bound: float = 0.0, side: Side = "above") -> Effect:
+    return Effect("a difference", Mean((low + high) / 2, low, high, 10), bound, side)
 
 
 def entry(*effects: Effect) -> Entry:
@@ -145,7 +146,7 @@ def test_as_markdown_when_texts_have_bars_then_the_table_keeps_its_columns() -> 
     assert len(rows) == 2 and all(row.replace("\\|", "").count("|") == 5 for row in rows)
     assert "**holds**" in rows[0] and "**not testable here**" in rows[1]
     assert "decides nothing" in page and "`thalweg reproduce --quick`" in page
-    assert "2 claims: 1 holds, 1 not testable here" in page
+    assert "2 claims: holds 1, not testable here 1" in page
 
 
 def test_to_dict_when_written_as_json_then_reads_back_with_every_verdict() -> None:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from thalweg.capture.record import Block
 from thalweg.claims import agreement
 from thalweg.claims.lab import Lab
-from thalweg.claims.ledger import Effect, Figure, Found, claim, mean_of
+from thalweg.claims.ledger import Effect, Figure, Found, Side, claim, mean_of
 from thalweg.decompose.parts import decompose
 from thalweg.explaining import explain
 from thalweg.faithfulness.bench import bench
@@ -70,12 +70,11 @@ def sentiment_bench(lab: Lab) -> Bench:
 
 
 def _against(
-    values: Mapping[str, Float[np.ndarray, " input"]], others: tuple[str, ...], side: str, what: str
+    values: Mapping[str, Float[np.ndarray, " input"]], others: tuple[str, ...], side: Side, what: str
 ) -> tuple[Effect, ...]:
     """ALTI against each of the others on the same inputs; `side` is where ALTI should be."""
     return tuple(
-        Effect(f"{what}, ALTI − {other}", mean_of(values["alti"] - values[other]), 0.0, side)  # pyright: ignore[reportArgumentType]
-        for other in others
+        Effect(f"{what}, ALTI − {other}", mean_of(values["alti"] - values[other]), 0.0, side) for other in others
     )
 
 

@@ -23,12 +23,13 @@ from thalweg.claims.agreement import (
 )
 from thalweg.claims.contributions import sentiment, sentiment_bench
 from thalweg.claims.lab import Lab
-from thalweg.claims.ledger import Effect, Figure, Found, NotHereError, as_mean, claim, mean_of
+from thalweg.claims.ledger import Effect, Figure, Found, NotHereError, Side, as_mean, claim, mean_of
 from thalweg.explaining import explain
 from thalweg.training.batches import predict
 from thalweg.training.measure import gold_of
 from thalweg.training.tokenizer import token_ids
 
+BETWEEN: tuple[tuple[float, Side], ...] = ((0.25, "below"), (-0.25, "above"))  # what is called weak
 SHORT = {"raw_attention": "raw", "attention_rollout": "rollout", "attention_flow": "flow"}
 
 
@@ -199,7 +200,11 @@ def _(lab: Lab) -> Found:
     _, said = sentiment(lab)
     return Found(
         said,
-        tuple(Effect(f"ρ of {SHORT[one]} at the top", mean_of(found[one]), 0.25, "below") for one in METHODS),
+        tuple(
+            Effect(f"ρ of {SHORT[one]} at the top", mean_of(found[one]), bound, side)
+            for one in METHODS
+            for bound, side in BETWEEN
+        ),
     )
 
 

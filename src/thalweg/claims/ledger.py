@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from thalweg.claims.lab import Lab
 
 Verdict = Literal["holds", "does not hold", "undecided", "not testable here"]
+Side = Literal["above", "below"]
 VERDICTS: tuple[Verdict, ...] = ("holds", "does not hold", "undecided", "not testable here")
 PAPERS = {
     "P1": "Brunner et al. 2020, On Identifiability in Transformers",
@@ -47,7 +48,7 @@ class Effect(Figure):
     """A number that a claim stands or falls with: it must lie above its bound, or below it."""
 
     bound: float = 0.0
-    side: Literal["above", "below"] = "above"
+    side: Side = "above"
 
     @property
     def holds(self) -> bool:

@@ -91,5 +91,5 @@ def _cell(text: str) -> str:
 
 
 def _counted(ledger: Ledger) -> str:
-    said = [f"{count} {verdict}" for verdict, count in ledger.counts().items() if count]
+    said = [f"{verdict} {count}" for verdict, count in ledger.counts().items() if count]
     return f"{len(ledger.entries)} claims: {', '.join(said)}"
