@@ -1,11 +1,14 @@
-"""Texts and labels that a user has in a file: one text per line, or columns of CSV, TSV, JSONL or Parquet."""
+"""Texts and labels that a user has in a file: one text per line, or columns of CSV, TSV, JSONL or Parquet.
+
+Files are read line by line and never held whole. Whoever reads a corpus gets what is wrong with a line in its place and
+goes on (`stream_texts`); all others get it as an error.
+"""
 
 import csv
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +16,40 @@ from thalweg.errors import InputError, MissingExtraError
 
 KINDS = (".csv", ".tsv", ".jsonl", ".parquet")
 SHOWN = 5  # lines that an error names
-LONGEST_CELL = 2**31 - 1  # the csv module would refuse long texts
-Cells = Iterator[tuple[int, Sequence[Any]]]  # the line a row stands in, and its cells in the order asked for
+LONGEST = 2**24  # characters of a line or a cell; a file of other things may have no line breaks at all
+PARQUET_ROWS = 1024  # that are held at once
+PARQUET_BYTES = 2**20
+Lines = Iterator[tuple[int, str | InputError]]  # numbered from 1, without their ends; or what is wrong with one
+Cells = Iterator[
+    tuple[int, Sequence[Any] | InputError]
+]  # the line a row stands in, and its cells in the order asked for
+Empty = range  # numbers of lines with nothing in them, which count only if something follows
 
 
 def read_texts(file: Path, column: str = "text", limit: int | None = None) -> list[str]:
     """The texts of a file, empty ones left out: one per line, or in a column of .csv, .tsv, .jsonl or .parquet."""
-    if file.suffix.lower() not in KINDS:
-        lines = [line for line in _content(file).split("\n") if line.strip()]
-        if not lines:
-            raise InputError(f"{str(file)!r} is empty; expected a file with one text per line")
-        return lines[:limit]
-    texts: list[str] = []
-    for line, (cell,) in read_rows(file, (column,)):
-        if limit is not None and len(texts) == limit:
-            break
-        if not is_empty(cell):
-            texts.append(as_text(file, line, column, cell))
+    texts = list(islice((_good(text) for _, text in stream_texts(file, column)), limit))
     if not texts:
         raise InputError(f"{str(file)!r} is empty; expected texts under {column!r}")
     return texts
+
+
+def stream_texts(file: Path, column: str = "text") -> Lines:
+    """The same one after the other, each with its line; where one cannot be read, what is wrong with it.
+
+    An error that concerns the whole file (it is not there, has no such column, is empty) is raised.
+    """
+    if file.suffix.lower() not in KINDS:
+        yield from ((line, text) for line, text in _lines(file) if isinstance(text, InputError) or text.strip())
+        return
+    for line, cells in _rows(file, (column,)):
+        if isinstance(cells, InputError):
+            yield line, cells
+        elif not is_empty(cells[0]):
+            try:
+                yield line, as_text(file, line, column, cells[0])
+            except InputError as error:
+                yield line, error
 
 
 def read_labelled(file: Path, text_column: str = "text", label_column: str = "label") -> tuple[list[str], list[str]]:
@@ -67,7 +84,7 @@ def read_columns(file: Path) -> list[str]:
     if kind == ".parquet":
         with _opened(file) as table:
             return list(table.schema_arrow.names)
-    first = _content(file).split("\n", 1)[0]
+    first = _good(next(_lines(file))[1])
     if kind == ".jsonl":
         try:
             row = json.loads(first)
@@ -77,63 +94,122 @@ def read_columns(file: Path) -> list[str]:
     return first.split("\t") if kind == ".tsv" else next(csv.reader([first]), [])
 
 
-def read_rows(file: Path, columns: Sequence[str]) -> Cells:
+def read_rows(file: Path, columns: Sequence[str]) -> Iterator[tuple[int, Sequence[Any]]]:
     """The cells of some columns of a .csv, .tsv, .jsonl or .parquet, row by row."""
+    return ((line, _good(cells)) for line, cells in _rows(file, columns))
+
+
+def _rows(file: Path, columns: Sequence[str]) -> Cells:
     readers = {".csv": _csv, ".tsv": _tsv, ".jsonl": _jsonl, ".parquet": _parquet}
     return readers[file.suffix.lower()](file, columns)
 
 
-def _content(file: Path) -> str:
-    """The whole file, with its lines ended by a line feed whatever ended them."""
+def _good(found: Any) -> Any:
+    """What was found, unless it is what is wrong with it."""
+    if isinstance(found, InputError):
+        raise found
+    return found
+
+
+def _lines(file: Path) -> Lines:
+    """Lines ended by a line feed, a carriage return or both; of those that are too long only the beginning is held."""
+    empty = True
     try:
-        content = file.read_bytes().decode("utf-8-sig")
+        # bytes that are no UTF-8 come through as lone surrogates, so that one bad line does not spoil the others
+        with file.open(encoding="utf-8-sig", errors="surrogateescape") as content:
+            number = 0
+            while line := content.readline(LONGEST + 1):
+                number += 1
+                empty = empty and not line.strip()
+                end = line
+                while len(end) > LONGEST and not end.endswith("\n"):
+                    end = content.readline(LONGEST + 1)
+                whole = line if end is line else None
+                yield number, _readable(file, number, whole and whole.removesuffix("\n"))
     except OSError as error:
         raise _unreadable(file, error) from error
-    except UnicodeDecodeError:
-        content = "\0"
-    if "\0" in content:
-        raise InputError(f"{str(file)!r} is no text in UTF-8; expected a file of texts")
-    content = re.sub("\r\n?", "\n", content)
-    if not content.strip():
+    if empty:
         raise InputError(f"{str(file)!r} is empty; expected a file of texts")
-    return content
+
+
+def _readable(file: Path, number: int, line: str | None) -> str | InputError:
+    if line is None:
+        return InputError(f"line {number} of {str(file)!r} has more than {LONGEST} characters; split it")
+    if "\0" in line or not _is_unicode(line):
+        return InputError(f"line {number} of {str(file)!r} is no text in UTF-8; expected a file of texts")
+    return line
 
 
 def _csv(file: Path, columns: Sequence[str]) -> Cells:
     """Cells may be quoted, and quoted ones may hold commas and line breaks."""
-    before = csv.field_size_limit(LONGEST_CELL)
-    try:
-        reader = csv.reader(StringIO(_content(file), newline=""), strict=True)
+    return _chosen(file, _Csv(file), columns)
+
+
+class _BadLineError(Exception):
+    """A line that cannot be read, on its way through the csv module."""
+
+
+class _Csv:
+    """Rows of cells; after one that cannot be read the next line begins a new one."""
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.lines, self.number = file, _lines(file), 0
+        self.reader = csv.reader(iter(self._line, None), strict=True)
+
+    def _line(self) -> str | None:
+        found = next(self.lines, None)
+        if found is None:
+            return None
+        self.number, line = found
+        if isinstance(line, InputError):
+            raise _BadLineError(line)
+        return f"{line}\n"
+
+    def __iter__(self) -> "_Csv":
+        return self
+
+    def __next__(self) -> tuple[int, list[str] | InputError]:
+        before = csv.field_size_limit(LONGEST)  # the limit is everybody's, and too low for long texts
         try:
-            lines = [(reader.line_num, cells) for cells in reader]
+            cells = next(self.reader)
+            return self.number, cells
         except csv.Error as error:
-            raise InputError(f"line {reader.line_num} of {str(file)!r} is no CSV: {error}") from error
-    finally:
-        csv.field_size_limit(before)
-    return _chosen(file, lines, columns)
+            return self.number, InputError(f"line {self.number} of {str(self.file)!r} is no CSV: {error}")
+        except _BadLineError as error:
+            return self.number, error.args[0]
+        finally:
+            csv.field_size_limit(before)
 
 
 def _tsv(file: Path, columns: Sequence[str]) -> Cells:
     """Cells end at a tab; a quotation mark is text like any other."""
-    lines = _content(file).split("\n")
-    return _chosen(file, [(number, line.split("\t") if line else []) for number, line in enumerate(lines, 1)], columns)
+    lines = (
+        (n, line if isinstance(line, InputError) else line.split("\t") if line else []) for n, line in _lines(file)
+    )
+    return _chosen(file, lines, columns)
 
 
-def _chosen(file: Path, lines: list[tuple[int, list[str]]], columns: Sequence[str]) -> Cells:
+def _chosen(file: Path, lines: Iterator[tuple[int, list[str] | InputError]], columns: Sequence[str]) -> Cells:
     """Of lines of cells, the first of which names them, those of some columns; empty lines at the end do not count."""
-    while not lines[-1][1]:
-        lines.pop()
-    head = lines[0][1]
+    head = _good(next(lines)[1])
     twice = sorted({name for name in columns if head.count(name) > 1})
     if twice:
         raise InputError(f"{str(file)!r} has more than one column {twice[0]!r}; give each its own name")
     places = [_place(file, head, column) for column in columns]
-    for number, cells in lines[1:]:
-        if cells and len(cells) != len(head):
-            raise InputError(
-                f"line {number} of {str(file)!r} has {len(cells)} cells, but its first line names {len(head)} columns"
-            )
-        yield number, [cells[place] if cells else None for place in places]
+    empty = Empty(0)
+    for number, cells in lines:
+        if not isinstance(cells, InputError) and not cells:
+            empty = Empty(empty.start if empty else number, number + 1)
+            continue
+        yield from ((line, [None for _ in columns]) for line in empty)
+        empty = Empty(0)
+        if isinstance(cells, InputError):
+            yield number, cells
+        elif len(cells) != len(head):
+            counts = f"has {len(cells)} cells, but its first line names {len(head)} columns"
+            yield number, InputError(f"line {number} of {str(file)!r} {counts}")
+        else:
+            yield number, [cells[place] for place in places]
 
 
 def _place(file: Path, head: Sequence[str], column: str) -> int:
@@ -143,20 +219,27 @@ def _place(file: Path, head: Sequence[str], column: str) -> int:
 
 
 def _jsonl(file: Path, columns: Sequence[str]) -> Cells:
-    for number, line in enumerate(_content(file).rstrip().split("\n"), 1):
-        if not line.strip():
-            yield number, [None for _ in columns]
+    empty = Empty(0)
+    for number, line in _lines(file):
+        if not isinstance(line, InputError) and not line.strip():
+            empty = Empty(empty.start if empty else number, number + 1)
             continue
-        try:
-            row = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise InputError(f"line {number} of {str(file)!r} is no JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise InputError(f"line {number} of {str(file)!r} is no JSON object; expected one with {columns[0]!r}")
-        for column in columns:
-            if column not in row:
-                raise _no_column(file, column, row, f"line {number} of ")
-        yield number, [row[column] for column in columns]
+        yield from ((one, [None for _ in columns]) for one in empty)
+        empty = Empty(0)
+        yield number, line if isinstance(line, InputError) else _json_cells(file, number, line, columns)
+
+
+def _json_cells(file: Path, number: int, line: str, columns: Sequence[str]) -> list[Any] | InputError:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:  # also of numbers with too many digits
+        return InputError(f"line {number} of {str(file)!r} is no JSON: {error}")
+    if not isinstance(row, dict):
+        return InputError(f"line {number} of {str(file)!r} is no JSON object; expected one with {columns[0]!r}")
+    for column in columns:
+        if column not in row:
+            return _no_column(file, column, row, f"line {number} of ")
+    return [row[column] for column in columns]
 
 
 def _parquet(file: Path, columns: Sequence[str]) -> Cells:
@@ -165,10 +248,17 @@ def _parquet(file: Path, columns: Sequence[str]) -> Cells:
             if column not in table.schema_arrow.names:
                 raise _no_column(file, column, table.schema_arrow.names)
         first = 1
-        for batch in table.iter_batches(columns=list(columns)):
-            found = [batch.column(column).to_pylist() for column in columns]
-            yield from enumerate(zip(*found, strict=True), first)
+        for batch in table.iter_batches(batch_size=PARQUET_ROWS, columns=list(columns)):
+            found = [batch.column(column) for column in columns]
+            yield from ((first + row, _parquet_cells(file, first + row, found, row)) for row in range(batch.num_rows))
             first += batch.num_rows
+
+
+def _parquet_cells(file: Path, line: int, columns: Sequence[Any], row: int) -> list[Any] | InputError:
+    try:
+        return [column[row].as_py() for column in columns]
+    except UnicodeDecodeError as error:
+        return InputError(f"line {line} of {str(file)!r} is no text in UTF-8: {error.reason}")
 
 
 @contextmanager
@@ -178,7 +268,7 @@ def _opened(file: Path) -> Iterator[Any]:
     except ImportError as error:
         raise MissingExtraError("reading .parquet needs pyarrow: install thalweg[data]") from error
     try:
-        with parquet.ParquetFile(file) as table:
+        with parquet.ParquetFile(file, buffer_size=PARQUET_BYTES) as table:
             yield table
     except OSError as error:
         raise _unreadable(file, error) from error
@@ -195,13 +285,17 @@ def as_text(file: Path, line: int, column: str, cell: Any) -> str:
     """A cell that must be a text; where it stands is for the error."""
     if not isinstance(cell, str):
         raise InputError(f"line {line} of {str(file)!r} has {cell!r} under {column!r}; expected a text")
-    try:
-        cell.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"line {line} of {str(file)!r} has no valid Unicode under {column!r}: {error.reason}"
-        ) from error
+    if not _is_unicode(cell):
+        raise InputError(f"line {line} of {str(file)!r} has no valid Unicode under {column!r}: surrogates not allowed")
     return cell
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _label(file: Path, line: int, column: str, cell: Any) -> str:

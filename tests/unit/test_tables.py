@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import thalweg as tw
+from thalweg import tables
 from thalweg.errors import MissingExtraError
-from thalweg.tables import read_labelled, read_texts
+from thalweg.tables import read_labelled, read_texts, stream_texts
 
 Row = tuple[Any, Any]
 ROWS: list[Row] = [('a "quoted, text', "good"), ("l'été, déjà", "bad"), ("日本 \u2028 x", "good"), ("'", "7")]
@@ -185,3 +186,72 @@ def test_parquet_when_pyarrow_is_missing_then_says_what_to_install(
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"install thalweg\[data\]"):
         read_texts(tmp_path / "a.parquet")
+
+
+JUNK = b"\xff\xfe\x00\x93"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "lines"),
+    [
+        ("a.txt", b"one\n\n" + JUNK + b"\nfour\r\nfive\rsix\n\n", {1: "one", 3: None, 4: "four", 5: "five", 6: "six"}),
+        ("a.tsv", b"text\tn\none\t1\n" + JUNK + b"\t2\n\nfour\nfive\t5\n\n", {2: "one", 3: None, 5: None, 6: "five"}),
+        (
+            "a.csv",
+            b'text,n\n"o\nne",1\n' + JUNK + b",2\n\nthree,3,3\nfive,5\n",
+            {3: "o\nne", 4: None, 6: None, 7: "five"},
+        ),
+        ("a.csv", b'text\none\n"tw"o\nthree\n', {2: "one", 3: None, 4: "three"}),
+        (
+            "a.jsonl",
+            b'{"text": "one"}\n{"text": "tw\n'
+            + JUNK
+            + b'\n\n{"text": 5}\n{"n": 6}\n{"text": null}\n{"text": "eight"}\n\n',
+            {1: "one", 2: None, 3: None, 5: None, 6: None, 8: "eight"},
+        ),
+    ],
+)
+def test_stream_when_lines_are_broken_then_gives_their_errors_in_place(
+    name: str, content: bytes, lines: dict[int, str | None], tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+    found = list(stream_texts(file))
+    assert {line: text if isinstance(text, str) else None for line, text in found} == lines
+    errors = {line: str(text) for line, text in found if not isinstance(text, str)}
+    assert all(error.startswith(f"line {line} of ") for line, error in errors.items())
+    with pytest.raises(tw.InputError, match=f"line {min(errors)} of "):
+        read_texts(file)
+    assert read_texts(file, limit=1) == [next(iter(lines.values()))]
+
+
+def test_stream_when_parquet_has_no_unicode_then_gives_its_error_in_place(tmp_path: Path) -> None:
+    values = pyarrow.array([b"one", b"\xff", b"three"]).view(pyarrow.string())
+    pyarrow.parquet.write_table(pyarrow.table({"text": values}), tmp_path / "a.parquet")
+    found = dict(stream_texts(tmp_path / "a.parquet"))
+    assert (found[1], found[3]) == ("one", "three")
+    assert "line 2 of" in str(found[2])
+
+
+def test_stream_when_a_line_has_no_end_then_holds_only_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "LONGEST", 10)
+    file = tmp_path / "a.txt"
+    file.write_text("x" * 10 + "\n" + "x" * 11 + "\n" + "x" * 35 + "\nlast\n" + "x" * 22)
+    found = dict(stream_texts(file))
+    assert {line for line, text in found.items() if isinstance(text, tw.InputError)} == {2, 3, 5}
+    assert (found[1], found[4]) == ("x" * 10, "last")
+    assert "more than 10 characters" in str(found[3])
+
+
+@kinds
+def test_stream_when_stopped_early_then_has_not_read_the_rest(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / f"rows.{kind}"
+    WRITERS[kind](file, [(f"text {number}", "x") for number in range(100)])
+    stream = stream_texts(file)
+    assert next(stream)[1] == "text 0"
+    if kind != "parquet":
+        with file.open("ab") as more:
+            more.write(b"\0")
+    assert next(stream)[1] == "text 1"
