@@ -28,6 +28,8 @@ _LAZY = {
     "Examples": "thalweg.training.data",
     "Plan": "thalweg.training.plan",
     "bench": "thalweg.faithfulness.bench",
+    "run_corpus": "thalweg.corpus.run",
+    "Corpus": "thalweg.corpus.result",
     "reproduce": "thalweg.claims.reproduce",
     "Ledger": "thalweg.claims.ledger",
     "Example": "thalweg.faithfulness.data",
@@ -52,7 +54,8 @@ _LAZY = {
 
 __all__ = [
     "load", "Subject", "Capture", "explain", "compare", "mixing", "trust", "trust_head", "trust_by_length", "intervals",
-    "alternatives", "report", "probe", "train", "Examples", "Plan", "bench", "Example", "reproduce", "Ledger",
+    "alternatives", "report", "probe", "train", "Examples", "Plan", "bench", "Example", "run_corpus", "Corpus",
+    "reproduce", "Ledger",
     "Attribution", "Comparison", "Mixing", "Certificate", "Intervals", "Alternatives", "LengthCurve", "Report",
     "Probes", "Training", "Bench", "Receipt", "list_methods", "ThalwegError", "InputError", "ModelError",
     "ProofError", "__version__",
@@ -62,6 +65,8 @@ if TYPE_CHECKING:
     from thalweg.capture.record import Capture
     from thalweg.claims.ledger import Ledger
     from thalweg.claims.reproduce import reproduce
+    from thalweg.corpus.result import Corpus
+    from thalweg.corpus.run import run_corpus
     from thalweg.errors import InputError, ModelError, ProofError, ThalwegError
     from thalweg.explaining import compare, explain, mixing
     from thalweg.faithfulness.bench import bench

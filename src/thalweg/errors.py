@@ -19,3 +19,9 @@ class ProofError(ThalwegError, ArithmeticError):
 
 class MissingExtraError(ThalwegError, ImportError):
     """An optional package is needed; the message says which extra to install."""
+
+
+def said(error: Exception) -> str:
+    """An error as one line, in characters that a file can hold."""
+    line = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return line.encode(errors="backslashreplace").decode()

@@ -8,6 +8,7 @@ from operator import index
 from typing import Any, Literal, get_args
 
 import numpy as np
+from jaxtyping import Bool
 
 from thalweg.aggregate.mixing import MixingSums, cumulative
 from thalweg.axes import LayerArray
@@ -124,12 +125,9 @@ def mixing(
             capture = one_capture(subject, one)
             tokens += len(capture.tokens)
             layers, provenance = tuple(block.name for block in capture.blocks), capture.provenance
-            touched = np.zeros((len(capture.blocks), len(capture.tokens)), dtype=bool)
-            for row, block in zip(touched, capture.blocks, strict=True):
-                row[block.queries] = True  # a layer leaves the other text of an encoder-decoder alone
             for name in methods:
                 maps, receipt = _layer_maps(subject, capture, name, start)
-                sums.setdefault(name, MixingSums(len(maps))).add(maps, capture.tokens, touched, receipt)
+                sums.setdefault(name, MixingSums(len(maps))).add(maps, capture.tokens, touched(capture), receipt)
             report(done + 1, len(texts))
     means = {name: one.means() for name, one in sums.items()}
     return Mixing(means, layers, start, len(texts), tokens, dict(provenance))
@@ -143,6 +141,14 @@ def _layer_maps(subject: Subject, capture: Capture, method: str, start: Start) -
         raise InputError(f"{method} has no map for every layer; choose methods that have")
     maps = found.per_layer if own_start or start == "layer" else cumulative(found.per_layer)
     return maps, found.receipt
+
+
+def touched(capture: Capture) -> Bool[np.ndarray, "layer token"]:
+    """Which tokens a layer changes: it leaves the other text of an encoder-decoder alone."""
+    found = np.zeros((len(capture.blocks), len(capture.tokens)), dtype=bool)
+    for row, block in zip(found, capture.blocks, strict=True):
+        row[block.queries] = True
+    return found
 
 
 def one_capture(subject: Subject, text: Given | Capture) -> Capture:

@@ -32,6 +32,26 @@ def draft_of(path: Path) -> Iterator[str]:
         raise
 
 
+def make_folder(path: Path) -> None:
+    """The folder of a run, if it is not there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise InputError(f"{str(path)!r} is a file; expected a folder that is new or empty") from error
+    except OSError as error:
+        raise InputError(f"cannot make the folder {str(path)!r}: {error.strerror or error}") from error
+
+
+def check_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """Refuse to go on with a run in a folder that was asked for something else."""
+    different = [name for name in dict.fromkeys([*there, *here]) if there.get(name) != here.get(name)]
+    if different:
+        raise InputError(
+            f"{str(path)!r} holds a run with another choice of {', '.join(different)}; give the same again to go on "
+            "with it, or choose another folder"
+        )
+
+
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Keep other processes out of a folder for as long as something is written into it; once killed, it is free."""

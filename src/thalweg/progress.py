@@ -4,19 +4,25 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 PATIENCE = 1.0  # seconds before a bar is worth looking at
+_inside: ContextVar[bool] = ContextVar("inside", default=False)
 
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Give a function `report(done, total)`; the bar appears on stderr once the work has lasted a second."""
-    start = time.monotonic()
+    """Give a function `report(done, total)`; the bar appears on stderr once the work has lasted a second.
+
+    Work inside other work that has a bar has none of its own.
+    """
+    start, inside = time.monotonic(), _inside.get()
+    token = _inside.set(True)
     bar = task = None
 
     def report(done: int, total: int) -> None:
         nonlocal bar, task
-        if bar is None and sys.stderr.isatty() and time.monotonic() - start > PATIENCE:
+        if bar is None and not inside and sys.stderr.isatty() and time.monotonic() - start > PATIENCE:
             from rich.console import Console
             from rich.progress import Progress
 
@@ -29,5 +35,6 @@ def progress(label: str) -> Iterator[Callable[[int, int], None]]:
     try:
         yield report
     finally:
+        _inside.reset(token)
         if bar is not None:
             bar.stop()

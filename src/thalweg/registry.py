@@ -87,6 +87,18 @@ def find_method(name: str) -> Method:
     return known[name]
 
 
+def split_options(spelled: str) -> tuple[str, dict[str, str]]:
+    """`alti:measure=l2` as a name and its options, for `make_params` to read."""
+    name, *rest = spelled.split(":")
+    pairs = [one.partition("=") for one in rest]
+    found = {option.replace("-", "_"): value for option, _, value in pairs}
+    if not all(equals for _, equals, _ in pairs) or len(found) < len(pairs):
+        raise InputError(
+            f"the options of {spelled!r} cannot be read; expected name:option=value:option=value, each once"
+        )
+    return name, found
+
+
 def option(default: Any, meaning: str) -> Any:
     """A field of a `Params` dataclass: its default and, in a few words, what it means."""
     return field(default=default, metadata={"meaning": meaning})

@@ -13,6 +13,7 @@ from rich.table import Column, Table
 
 import thalweg
 from thalweg.cli.bench import bench
+from thalweg.cli.corpus import app as corpus
 from thalweg.cli.probe import probe
 from thalweg.cli.reproduce import reproduce
 from thalweg.cli.shared import (
@@ -254,6 +255,7 @@ app.command()(probe)
 app.command()(train)
 app.command()(bench)
 app.command()(reproduce)
+app.add_typer(corpus, name="corpus")
 
 
 @app.command()

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from thalweg.digests import digest, fingerprint
-from thalweg.errors import InputError
+from thalweg.errors import InputError, said
 from thalweg.faithfulness.bounds import BEAM, EXACT
 from thalweg.faithfulness.case import Case, case_of, check_subject
 from thalweg.faithfulness.data import Example, digest_of
@@ -133,7 +133,7 @@ class _Plan:
             try:
                 case = self._case(number, disorder)
             except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on with the next example
-                rows = [self._row(number, ranker, error=_said(error)) for ranker in self.rankers]
+                rows = [self._row(number, ranker, error=said(error)) for ranker in self.rankers]
                 rows[0]["shared_passes"] = _passes(meters)
                 return rows
             shared = _passes(meters)
@@ -171,7 +171,7 @@ class _Plan:
         try:
             ranked = ranker(case)
         except Exception as error:  # noqa: BLE001 - a method that fails is a row, not the end of a run
-            return row | {"error": _said(error), "passes": _passes(meters) - before, "seconds": perf_counter() - start}
+            return row | {"error": said(error), "passes": _passes(meters) - before, "seconds": perf_counter() - start}
         return row | {
             "passes": _passes(meters) - before,
             "seconds": perf_counter() - start,
@@ -188,7 +188,7 @@ class _Plan:
             try:
                 found[metric.name] = metric(ranked)
             except Exception as error:  # noqa: BLE001 - nor is a metric
-                errors.append(f"{metric.name}: {_said(error)}")
+                errors.append(f"{metric.name}: {said(error)}")
         return row | {
             **found,
             "error": "; ".join(errors) or None,
@@ -222,9 +222,3 @@ def _short(configuration: dict[str, Any]) -> str:
 
 def _passes(meters: Sequence[Meter]) -> int:
     return sum(meter.passes for meter in meters)
-
-
-def _said(error: Exception) -> str:
-    """One line, in characters that a file can hold."""
-    said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return said.encode(errors="backslashreplace").decode()

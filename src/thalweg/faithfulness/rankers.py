@@ -14,7 +14,7 @@ from thalweg.errors import InputError, ProofError
 from thalweg.explaining import explain
 from thalweg.faithfulness.case import Case, Ranked
 from thalweg.faithfulness.registry import list_baselines
-from thalweg.registry import Method, list_methods, make_params, options
+from thalweg.registry import Method, list_methods, make_params, options, split_options
 
 INVERSE = "inverse_"
 
@@ -78,13 +78,10 @@ def _ranker(name: str) -> Ranker:
         if turned.inverse:
             raise InputError(f"{name!r} turns a ranking round twice; give {turned.name.removeprefix(INVERSE)!r}")
         return turned.inverted()
-    base, *rest = name.split(":")
+    base, asked = split_options(name)
     known = {**list_methods(), **list_baselines()}
     if base not in known:
         raise InputError(f"unknown method {base!r}; expected one of {', '.join(known)}, or all")
-    pairs = [one.partition("=") for one in rest]
-    if not all(equals for _, equals, _ in pairs) or len({option for option, _, _ in pairs}) < len(pairs):
-        raise InputError(f"the options of {name!r} cannot be read; expected name:option=value:option=value, each once")
-    given = make_params(known[base], {option.replace("-", "_"): value for option, _, value in pairs})
-    params = {option.replace("-", "_"): getattr(given, option.replace("-", "_")) for option, _, _ in pairs}
+    given = make_params(known[base], asked)
+    params = {option: getattr(given, option) for option in asked}
     return Ranker(name, known[base], params, base in list_baselines())

@@ -8,7 +8,7 @@ from typing import Any
 
 from thalweg.errors import InputError, MissingExtraError
 from thalweg.faithfulness.registry import list_metrics
-from thalweg.files import alone, draft_of
+from thalweg.files import alone, check_same, draft_of, make_folder
 
 SCHEMA = 2
 HEADER, WHOLE = "bench.json", "rows.parquet"
@@ -33,12 +33,7 @@ class Folder:
             yield
             return
         _parquet()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except FileExistsError as error:
-            raise InputError(f"{str(self.path)!r} is a file; expected a folder that is new or empty") from error
-        except OSError as error:
-            raise InputError(f"cannot make the folder {str(self.path)!r}: {error.strerror or error}") from error
+        make_folder(self.path)
         with alone(self.path):
             try:
                 self._open(self.path)
@@ -49,7 +44,7 @@ class Folder:
     def _open(self, path: Path) -> None:
         header = path / HEADER
         if header.exists():
-            _compare(path, read_header(path)["configuration"], self.configuration)
+            check_same(path, read_header(path)["configuration"], self.configuration)
         elif any(not _is_draft(one) for one in path.iterdir()):
             raise InputError(f"{str(path)!r} holds files that are not of a bench; choose a new or an empty folder")
         for one in filter(_is_draft, path.iterdir()):  # of a run that was killed while it wrote
@@ -153,15 +148,6 @@ def read_rows(folder: Path) -> list[Row]:
         for row in table.to_pylist():
             found.setdefault((row["example"], row["method"]), row)
     return list(found.values())
-
-
-def _compare(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    different = [name for name in dict.fromkeys([*there, *here]) if there.get(name) != here.get(name)]
-    if different:
-        raise InputError(
-            f"{str(path)!r} holds a run with another choice of {', '.join(different)}; give the same again to go on "
-            "with it, or choose another folder"
-        )
 
 
 def _is_draft(file: Path) -> bool:

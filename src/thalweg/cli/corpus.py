@@ -1,0 +1,111 @@
+"""`thalweg corpus`: every text of a file through methods and certificates, and `corpus query`: SQL over the rows."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thalweg.cli.shared import (
+    Device,
+    Dtype,
+    File,
+    Goal,
+    Json,
+    Limit,
+    Model,
+    Task,
+    TextColumn,
+    answer,
+    check_writable,
+    load_subject,
+    names,
+    number_or_text,
+)
+from thalweg.errors import InputError
+
+app = typer.Typer(add_completion=False)
+
+
+@app.callback(invoke_without_command=True)
+def corpus(
+    context: typer.Context,
+    file: File = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="A new folder for the rows; a run that was stopped goes on there.", show_default=False),
+    ] = None,
+    model: Model = None,
+    methods: Annotated[
+        str, typer.Option(help="Methods, separated by commas, options as in alti:measure=l2; or none, as in ''.")
+    ] = "attention_rollout,alti",
+    target: Goal = None,
+    certificate: Annotated[bool, typer.Option(help="Certify every head of every text.")] = True,
+    maps: Annotated[bool, typer.Option("--maps", help="Write all scores too, as safetensors.")] = False,
+    top: Annotated[int, typer.Option(help="Sources that a row keeps of each method.", min=1)] = 5,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(help="Longer texts become an error; 512, or what the model has positions for.", min=1),
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Texts that go through the model together, at most.", min=1)] = 32,
+    shard: Annotated[int, typer.Option(help="Texts that are written together, at most.", min=1)] = 256,
+    text_column: TextColumn = "text",
+    limit: Limit = None,
+    task: Task = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    json: Json = None,
+) -> None:
+    """Put every text of a file through methods and certificates, and write a row for each text and target.
+
+    Rows go to Parquet files in a folder as they come; memory does not grow with the file. A text that fails leaves its
+    error in a row. The same command again goes on where a run was stopped, killed or not.
+    """
+    if context.invoked_subcommand is not None:
+        if file is not None or out is not None:
+            raise InputError(f"--file and --out start a run: leave them out before {context.invoked_subcommand!r}")
+        return
+    if file is None or out is None:
+        raise InputError("give --file with texts and --out with a folder; or: thalweg corpus query FOLDER SQL")
+    check_writable(json)
+    from thalweg.tables import stream_texts
+
+    next(stream_texts(file, text_column), None)  # a file that cannot be read is found out before a model is loaded
+    subject = load_subject(model, task, device, dtype)
+    from thalweg.corpus.run import run_corpus
+
+    found = run_corpus(
+        subject,
+        file,
+        out,
+        names(methods),
+        number_or_text(target),
+        certificate=certificate,
+        maps=maps,
+        top=top,
+        max_tokens=max_tokens,
+        batch=batch,
+        shard=shard,
+        column=text_column,
+        limit=limit,
+    )
+    answer(found, json)
+    if found.counts.failed == found.texts:
+        raise InputError(f"none of {found.texts} texts could be used; the first said: {found.counts.first_error}")
+
+
+@app.command()
+def query(
+    folder: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    sql: Annotated[
+        str, typer.Argument(metavar="SQL", help='As in "SELECT token, count(*) FROM sources GROUP BY token".')
+    ],
+    json: Json = None,
+) -> None:
+    """Ask in SQL what the rows of a folder say; nothing else can be read, and nothing written.
+
+    The tables are rows (as stored), scores (one for each method), sources, agreement, layers, heads and checks.
+    """
+    check_writable(json)
+    from thalweg.corpus.query import query as ask
+
+    answer(ask(folder, sql), json)

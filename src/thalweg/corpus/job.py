@@ -1,0 +1,70 @@
+"""What is asked of every text of a corpus: plain values, which another process can be sent."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from thalweg.errors import InputError
+from thalweg.explaining import Asked
+from thalweg.models.encode import position_limit
+from thalweg.models.load import Subject
+from thalweg.registry import find_method, make_params, split_options
+
+LONGEST = 512  # tokens of a text, unless more are asked for or the model has fewer positions
+TOKENS_AT_ONCE = 2048  # of a batch, padding included; a longer text goes alone
+CHARACTERS = 2**20  # of a text; more are not even given to the tokenizer
+
+
+@dataclass(frozen=True)
+class Job:
+    """`methods` with their options as in alti:measure=l2; `top` sources are kept of each; `batch` texts at once."""
+
+    methods: tuple[str, ...]
+    target: int | str | tuple[int, ...] | None
+    certificate: bool
+    maps: bool
+    top: int
+    max_tokens: int
+    batch: int
+
+    def asked(self) -> dict[str, Any]:
+        """As plain values, for the header of a folder."""
+        target = list(self.target) if isinstance(self.target, tuple) else self.target
+        return {
+            **asdict(self),
+            "methods": list(self.methods),
+            "target": target,
+            "batch": f"{self.batch} texts, {TOKENS_AT_ONCE} tokens",
+        }
+
+
+def make_job(
+    subject: Subject,
+    methods: Sequence[str],
+    target: Asked = None,
+    *,
+    certificate: bool = True,
+    maps: bool = False,
+    top: int = 5,
+    max_tokens: int | None = None,
+    batch: int = 32,
+) -> Job:
+    """A job for this model, with all that could be wrong with it said before the work begins."""
+    if subject.tokenizer is None:
+        raise InputError("a corpus is a file of texts; the model was loaded without a tokenizer")
+    if isinstance(methods, str) or len(set(methods)) < len(methods):
+        raise InputError(f"expected a list of different methods; {methods!r} was given")
+    if not methods and not certificate:
+        raise InputError("no method and no certificate was asked for; choose one or more")
+    for name in methods:
+        chosen, options = split_options(name)
+        make_params(find_method(chosen), options)
+    for name, value in (("top", top), ("batch", batch), ("max_tokens", max_tokens)):
+        if value is not None and value < 1:
+            raise InputError(f"{name} was given {value}; expected 1 or more")
+    limit = position_limit(subject.model)
+    if max_tokens is not None and limit is not None and max_tokens > limit:
+        raise InputError(f"max_tokens was given {max_tokens}, but the model has positions for {limit} only")
+    longest = max_tokens or min(LONGEST, limit or LONGEST)
+    places = target if target is None or isinstance(target, int | str) else tuple(target)
+    return Job(tuple(methods), places, certificate, maps, top, longest, batch)

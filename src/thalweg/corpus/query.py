@@ -1,0 +1,83 @@
+"""SQL over the rows of a corpus, by DuckDB, which is given the rows and nothing else of the machine."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from thalweg.corpus.rows import parquet
+from thalweg.corpus.storage import read_header, read_marks, shard_files
+from thalweg.errors import InputError, MissingExtraError
+
+VIEWS = {
+    "rows": "SELECT * FROM shards",
+    "scores": (
+        "SELECT text, target, position, token, tokens, m.method, m.error, m.entropy, m.special_share, m.own_share, "
+        "m.sum, m.sources FROM (SELECT text, target, position, token, tokens, unnest(methods) AS m FROM shards)"
+    ),
+    "sources": (
+        "SELECT text, target, method, s.position, s.token, s.score, "
+        "row_number() OVER (PARTITION BY text, target, method ORDER BY abs(s.score) DESC) AS place "
+        "FROM (SELECT text, target, method, unnest(sources) AS s FROM scores)"
+    ),
+    "agreement": "SELECT text, target, unnest(agreement, recursive := true) FROM shards",
+    "layers": "SELECT text, tokens, unnest(layers, recursive := true) FROM shards",
+    "heads": "SELECT text, tokens, unnest(heads, recursive := true) FROM shards",
+    "checks": "SELECT text, unnest(checks, recursive := true) FROM shards",
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The rows that a query gave."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain lists, ready for JSON; what JSON has no word for becomes text."""
+        return {"columns": list(self.columns), "rows": [[_plain(cell) for cell in row] for row in self.rows]}
+
+
+def query(folder: str | Path, sql: str) -> Answer:
+    """Ask in SQL what the shards of a folder say, also while a run still writes into it.
+
+    `rows` has a row for each text and target, as stored; `scores` for each method besides, `sources` for each of its
+    sources; `agreement`, `layers`, `heads` and `checks` are the lists of that name, unnested. Nothing else can be
+    read, and nothing written.
+    """
+    path = Path(folder)
+    header = read_header(path)
+    if not read_marks(path, header["configuration_hash"]):
+        raise InputError(f"{str(folder)!r} holds no shard yet; let its run go on first")
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtraError("a query needs DuckDB: install thalweg[corpus]") from error
+    parquet()
+    from pyarrow import ArrowException, dataset
+
+    connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
+    try:
+        connection.register("shards", dataset.dataset([str(file) for file in shard_files(path)]))
+        for name, view in VIEWS.items():
+            connection.execute(f"CREATE VIEW {name} AS {view}")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        found = connection.execute(sql)
+        if found is None or not found.description:
+            raise InputError(f"the query {sql!r} asks for nothing; expected a SELECT over {', '.join(VIEWS)}")
+        return Answer(tuple(one[0] for one in found.description), tuple(found.fetchall()))
+    except (duckdb.Error, ArrowException, OSError) as error:
+        raise InputError(f"DuckDB refuses the query: {str(error).strip()}") from error
+    finally:
+        connection.close()
+
+
+def _plain(cell: Any) -> Any:
+    if isinstance(cell, dict):
+        return {str(name): _plain(value) for name, value in cell.items()}
+    if isinstance(cell, list | tuple):
+        return [_plain(one) for one in cell]
+    if isinstance(cell, float) and cell - cell != 0:  # JSON has no NaN and no infinity
+        return None
+    return cell if cell is None or isinstance(cell, bool | int | float | str) else str(cell)

@@ -1,0 +1,59 @@
+"""What a run over a corpus left behind, in a few figures; the rows are in its folder."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from thalweg.corpus.storage import Counts, add_up, read_header, read_marks
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """`failed` texts have an error and nothing else; of `incomplete` ones a method or the certificate failed.
+
+    `found` is how many texts were there from an earlier run, `seconds` what this one took.
+    """
+
+    folder: Path
+    configuration: Mapping[str, Any]
+    provenance: Mapping[str, str]
+    counts: Counts
+    shards: int
+    found: int
+    seconds: float
+
+    @property
+    def texts(self) -> int:
+        return self.counts.texts
+
+    @property
+    def complete(self) -> bool:
+        """Whether no text of the corpus is missing."""
+        return self.texts == self.configuration["texts"]
+
+    @staticmethod
+    def load(folder: str | Path) -> "Corpus":
+        """What is in a folder so far, also while a run writes into it."""
+        path = Path(folder)
+        header = read_header(path)
+        done = read_marks(path, header["configuration_hash"])
+        total = add_up(done)
+        return Corpus(path, header["configuration"], header["provenance"], total, len(done), total.texts, 0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain lists and numbers, ready for JSON."""
+        return {
+            "folder": str(self.folder),
+            "texts": self.texts,
+            "rows": self.counts.rows,
+            "failed": self.counts.failed,
+            "incomplete": self.counts.incomplete,
+            "first_error": self.counts.first_error,
+            "shards": self.shards,
+            "complete": self.complete,
+            "found": self.found,
+            "seconds": self.seconds,
+            "configuration": dict(self.configuration),
+            "provenance": dict(self.provenance),
+        }

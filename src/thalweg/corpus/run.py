@@ -1,0 +1,120 @@
+"""Every text of a file through a model: bounded in memory, and killed at any moment it goes on where it was.
+
+file → texts → shards → rows (`work`) → Parquet, one file for each shard
+"""
+
+from collections.abc import Sequence
+from itertools import chain, islice
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from thalweg.capture.run import check_ready
+from thalweg.corpus.job import Job, make_job
+from thalweg.corpus.result import Corpus
+from thalweg.corpus.shards import Reader, Survey, shards
+from thalweg.corpus.storage import Folder
+from thalweg.corpus.work import learn, work
+from thalweg.digests import digest, fingerprint
+from thalweg.errors import InputError
+from thalweg.explaining import Asked
+from thalweg.models.load import Subject
+from thalweg.progress import progress
+
+METHODS = ("attention_rollout", "alti")
+LEARNING = 100  # texts of which the first that can be read shows the model's wiring
+
+
+def run_corpus(
+    subject: Subject,
+    file: str | Path,
+    folder: str | Path,
+    methods: Sequence[str] = METHODS,
+    target: Asked = None,
+    *,
+    certificate: bool = True,
+    maps: bool = False,
+    top: int = 5,
+    max_tokens: int | None = None,
+    batch: int = 32,
+    shard: int = 256,
+    column: str = "text",
+    limit: int | None = None,
+) -> Corpus:
+    """Put every text of a file through methods and certificates, and write a row for each text and target.
+
+    `file` has one text per line, or is a .csv, .tsv, .jsonl or .parquet with texts in a `column`. `methods` may have
+    options, as in "alti:measure=l2"; `target` is as in `explain`. Of each method the `top` sources are kept, all
+    scores as safetensors with `maps`. Texts of more than `max_tokens` tokens (512, or the model's positions), and
+    whatever else fails, become rows with their error. `batch` texts of like length go through the model together;
+    `shard` of them are written together. The same call again goes on where a run was stopped.
+
+    >>> import tempfile
+    >>> import thalweg as tw
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "texts.txt"
+    ...     _ = file.write_text("a witty movie.\\ndull and long.\\n")
+    ...     found = run_corpus(tw.load(), file, Path(folder) / "rows", ["attention_rollout"])
+    >>> found.texts, found.counts.failed
+    (2, 0)
+    """
+    start = perf_counter()
+    check_ready(subject.model)
+    job = make_job(
+        subject, methods, target, certificate=certificate, maps=maps, top=top, max_tokens=max_tokens, batch=batch
+    )
+    if shard < 1 or (limit is not None and limit < 1):
+        raise InputError(f"shard was given {shard} and limit {limit}; expected 1 or more")
+    reader = Reader(Path(file), column, limit)
+    survey = _survey(subject, reader)
+    configuration = _configuration(subject, job, shard, survey)
+    store = Folder(Path(folder), configuration, subject.provenance)
+    with store.alone(), progress("corpus") as report:
+        found = store.counts.texts
+        again, done, total = Reader(reader.file, column, limit), 0, survey.texts - found
+
+        def tick(count: int) -> None:
+            nonlocal done
+            done += count
+            report(done, total)
+
+        count = 0
+        for part in shards(again, shard):
+            if not store.has(part):
+                store.add(part, work(subject, job, part, tick))
+            count += 1
+        store.keep_only(count)
+        if again.survey() != survey:
+            raise InputError(f"{str(file)!r} changed while it was read: run again once it is as it should be")
+    return Corpus(
+        store.path, configuration, subject.provenance, store.counts, len(store.done), found, perf_counter() - start
+    )
+
+
+def _survey(subject: Subject, reader: Reader) -> Survey:
+    """Read the corpus once: how many texts there are, and that the model can be understood."""
+    texts = iter(reader)
+    first = list(islice(texts, LEARNING))
+    any(learn(subject, text) for text in first)
+    for _ in chain(first, texts):
+        pass
+    survey = reader.survey()
+    if not survey.texts:
+        raise InputError(f"{str(reader.file)!r} is empty; expected texts under {reader.column!r}")
+    return survey
+
+
+def _configuration(subject: Subject, job: Job, shard: int, survey: Survey) -> dict[str, Any]:
+    """All that rows depend on: choices as they are, texts, weights and vocabulary by a digest."""
+    assert subject.tokenizer is not None
+    vocabulary = sorted(subject.tokenizer.get_vocab().items(), key=lambda one: one[1])
+    return {
+        **job.asked(),
+        "shard": shard,
+        "texts": survey.texts,
+        "digest": survey.digest,
+        "weights": fingerprint(subject.model),
+        "vocabulary": digest([repr(one) for one in vocabulary]),
+        "task": subject.task,
+        "dtype": subject.provenance["dtype"],
+    }

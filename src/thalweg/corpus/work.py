@@ -1,0 +1,210 @@
+"""From a shard of texts to its rows: the same rows for the same shard, model and job, wherever it runs."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from thalweg.capture.record import Capture
+from thalweg.corpus.job import CHARACTERS, TOKENS_AT_ONCE, Job
+from thalweg.corpus.rows import (
+    Row,
+    agreement_of,
+    checks_of,
+    heads_of,
+    layers_of,
+    method_of,
+    plain_tokens,
+    row_of,
+    shortened,
+)
+from thalweg.corpus.shards import Shard, Text
+from thalweg.errors import InputError, said
+from thalweg.explaining import explain, predicted, resolve
+from thalweg.identifiability.certificate import certify
+from thalweg.models.encode import Encoded, encode
+from thalweg.models.load import Subject
+from thalweg.registry import split_options
+
+if TYPE_CHECKING:
+    from thalweg.axes import ScoreArray
+    from thalweg.results.attribution import Attribution
+
+Tick = Callable[[int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Done:
+    """The rows of a shard in the order of its texts; and where maps are asked for, scores and tokens by text."""
+
+    number: int
+    rows: tuple[Row, ...]
+    maps: "dict[str, ScoreArray]" = field(default_factory=dict)
+    tokens: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> int:
+        return sum(row["target"] == 0 for row in self.rows)
+
+    @property
+    def failed(self) -> int:
+        """Texts of which nothing is known."""
+        return sum(row["error"] is not None for row in self.rows)
+
+    @property
+    def incomplete(self) -> int:
+        """Texts for which a method or the certificate failed."""
+        return sum(
+            row["certificate_error"] is not None or any(one["error"] for one in row["methods"] or ())
+            for row in self.rows
+            if row["target"] == 0
+        )
+
+    @property
+    def first_error(self) -> str | None:
+        return next((row["error"] for row in self.rows if row["error"] is not None), None)
+
+
+def work(subject: Subject, job: Job, shard: Shard, tick: Tick | None = None) -> Done:
+    """Every text of a shard through the model and the job's methods. A text that fails is a row with its error.
+
+    Texts of like length go through the model together. `tick` is told how many texts are done, as they are.
+    """
+    done = Done(shard.number, ())
+    rows: dict[int, list[Row]] = {}
+    waiting: list[tuple[int, Text]] = []
+    for text in shard.texts:
+        try:
+            waiting.append((_length(subject, job, text), text))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on with the next text
+            rows[text.number] = [_failed(text, error)]
+    if tick is not None and rows:
+        tick(len(rows))
+    for batch in batches(waiting, job.batch):
+        for text, capture, seconds in _captured(subject, batch):
+            if isinstance(capture, Exception):
+                rows[text.number] = [_failed(text, capture)]
+            else:
+                try:
+                    rows[text.number] = _rows(subject, job, text, capture, seconds, done)
+                except Exception as error:  # noqa: BLE001
+                    rows[text.number] = [_failed(text, error)]
+            if tick is not None:
+                tick(1)
+    return Done(shard.number, tuple(row for number in sorted(rows) for row in rows[number]), done.maps, done.tokens)
+
+
+def learn(subject: Subject, text: Text) -> bool:
+    """Have the model's wiring learnt from this text, if it can be read: a model that is not understood is refused.
+
+    Whoever works on a part of a corpus learns from the same text, so that all know the same.
+    """
+    try:
+        encoded = _encoded(subject, text)
+    except InputError:
+        return False
+    subject.anatomy(encoded)
+    return True
+
+
+def batches(waiting: Sequence[tuple[int, Text]], most: int) -> Iterator[list[Text]]:
+    """Texts with their lengths, shortest first, as many at once as may be: no more than `most`, nor too many tokens."""
+    batch: list[Text] = []
+    for length, text in sorted(waiting, key=lambda one: (one[0], one[1].number)):
+        if batch and (len(batch) == most or (len(batch) + 1) * length > TOKENS_AT_ONCE):
+            yield batch
+            batch = []
+        batch.append(text)
+    if batch:
+        yield batch
+
+
+def _length(subject: Subject, job: Job, text: Text) -> int:
+    """How many tokens a text has; what cannot be read, or is too long, is refused."""
+    lengths = _encoded(subject, text).lengths
+    assert lengths is not None
+    count = (lengths[0].source or 0) + lengths[0].target
+    if count > job.max_tokens:
+        raise InputError(f"the text has {count} tokens, and {job.max_tokens} are allowed: shorten or split it")
+    return count
+
+
+def _encoded(subject: Subject, text: Text) -> Encoded:
+    if text.error is not None:
+        raise InputError(text.error)
+    if len(text.text) > CHARACTERS:
+        raise InputError(f"the text has {len(text.text)} characters; expected {CHARACTERS} at most: split it")
+    return encode(subject.model, subject.tokenizer, text.text)
+
+
+def _captured(subject: Subject, batch: list[Text]) -> Iterator[tuple[Text, Capture | Exception, float]]:
+    """A capture of each text and the seconds it took; where a batch fails, of each text alone."""
+    start = perf_counter()
+    try:
+        found = subject.capture([text.text for text in batch])
+        assert isinstance(found, list)
+    except Exception as error:  # noqa: BLE001 - one of them is the reason, and the others are not to suffer
+        if len(batch) == 1:
+            yield batch[0], error, 0.0
+            return
+        for text in batch:
+            yield from _captured(subject, [text])
+        return
+    each = (perf_counter() - start) / len(batch)
+    found.reverse()
+    for text in batch:
+        yield text, found.pop(), each  # one that was worked on is not kept
+
+
+def _rows(subject: Subject, job: Job, text: Text, capture: Capture, seconds: float, done: Done) -> list[Row]:
+    start = perf_counter()
+    goal, pooled = resolve(capture, job.target)
+    found: dict[str, Attribution] = {}
+    errors: dict[str, str] = {}
+    for name in job.methods:
+        method, options = split_options(name)
+        try:
+            found[name] = explain(subject, capture, method, job.target, **options)
+        except Exception as error:  # noqa: BLE001 - a method that fails is no reason to lose the others
+            errors[name] = shortened(said(error))
+    receipts = {name: one.receipt for name, one in found.items()}
+    first: Row = {"layers": [row for name, one in found.items() for row in layers_of(capture, one, name)]}
+    if job.certificate:
+        try:
+            certificate = certify(capture)
+            first["heads"] = heads_of(certificate)
+            receipts["certificate"] = certificate.receipt
+        except Exception as error:  # noqa: BLE001 - nor is a certificate
+            first["certificate_error"] = shortened(said(error))
+    first["checks"] = checks_of(receipts)
+    if job.maps:
+        done.maps.update({f"{text.number}/{name}": one.scores.astype(np.float32) for name, one in found.items()})
+        done.tokens[str(text.number)] = plain_tokens(capture.tokens.pieces)
+    places: Sequence[int | None] = (None,) if pooled else goal.positions
+    prediction = predicted(subject, goal.output) if goal.positions == capture.readout else None
+    rows = [
+        row_of(
+            text,
+            tokens=len(capture.tokens),
+            prediction=None if prediction is None else plain_tokens([prediction])[0],
+            target=number,
+            position=place,
+            token=None if place is None else plain_tokens([capture.tokens.pieces[place]])[0],
+            methods=[
+                method_of(found[name], name, number, place, job.top) | {"error": None}
+                if name in found
+                else {"method": name, "error": errors[name]}
+                for name in job.methods
+            ],
+            agreement=agreement_of(found, number),
+        )
+        for number, place in enumerate(places)
+    ]
+    rows[0] |= {**first, "seconds": seconds + perf_counter() - start}
+    return rows
+
+
+def _failed(text: Text, error: Exception) -> Row:
+    return row_of(text, error=shortened(text.error or said(error)))
