@@ -12,12 +12,12 @@ VIEWS = {
     "rows": "SELECT * FROM shards",
     "scores": (
         "SELECT text, target, position, token, tokens, m.method, m.error, m.entropy, m.special_share, m.own_share, "
-        "m.sum, m.sources FROM (SELECT text, target, position, token, tokens, unnest(methods) AS m FROM shards)"
+        "m.sum FROM (SELECT *, unnest(methods) AS m FROM shards)"
     ),
     "sources": (
-        "SELECT text, target, method, s.position, s.token, s.score, "
-        "row_number() OVER (PARTITION BY text, target, method ORDER BY abs(s.score) DESC) AS place "
-        "FROM (SELECT text, target, method, unnest(sources) AS s FROM scores)"
+        "SELECT text, target, method, s.position, s.token, s.score, place "
+        "FROM (SELECT text, target, m.method AS method, unnest(m.sources) AS s, "
+        "generate_subscripts(m.sources, 1) AS place FROM (SELECT text, target, unnest(methods) AS m FROM shards))"
     ),
     "agreement": "SELECT text, target, unnest(agreement, recursive := true) FROM shards",
     "layers": "SELECT text, tokens, unnest(layers, recursive := true) FROM shards",

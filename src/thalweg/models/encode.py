@@ -164,9 +164,9 @@ def _from_encoding(tokenizer: Tokenizer, encoding: Any, texts: tuple[str, ...]) 
     words: list[int | None] = [None] * len(ids)
     segments = [0] * len(ids)
     if tokenizer.is_fast:
-        words = encoding.word_ids()
+        words, sequences = encoding.word_ids(), encoding.sequence_ids()
         for i, (start, end) in enumerate(encoding["offset_mapping"]):
-            segments[i] = encoding.sequence_ids()[i] or 0
+            segments[i] = sequences[i] or 0
             if not special[i] and end > start:
                 spans[i] = (start, end)
                 pieces[i] = texts[segments[i]][start:end].strip() or pieces[i]

@@ -6,6 +6,7 @@ from rich.text import Text
 
 from thalweg.corpus.query import Answer
 from thalweg.corpus.result import Corpus
+from thalweg.views.fitted import Fitted
 from thalweg.views.terminal import printable, render
 
 
@@ -34,13 +35,26 @@ def _(corpus: Corpus) -> RenderableType:
 
 @render.register
 def _(answer: Answer) -> RenderableType:
-    table = Table(*(Column(Text(printable(name))) for name in answer.columns), box=None, header_style="dim")
+    wide = Table(
+        *(Column(Text(printable(name)), no_wrap=True) for name in answer.columns), box=None, header_style="dim"
+    )
+    narrow: list[RenderableType] = []
     for row in answer.rows:
-        table.add_row(*(Text(_shown(cell)) for cell in row))
-    return table
+        cells = [_shown(cell) for cell in row]
+        wide.add_row(*map(Text, cells))
+        narrow += [
+            Text.assemble((f"{printable(name)} ", "dim"), cell)
+            for name, cell in zip(answer.columns, cells, strict=True)
+        ]
+        narrow.append(Text())
+    return Fitted(wide, Group(*narrow))
 
 
 def _shown(cell: object) -> str:
     if isinstance(cell, float):
         return f"{cell:.4g}"
+    if isinstance(cell, dict):
+        return ", ".join(f"{printable(str(name))} {_shown(value)}" for name, value in cell.items())
+    if isinstance(cell, list | tuple):
+        return "; ".join(map(_shown, cell))
     return "–" if cell is None else printable(str(cell))
