@@ -73,7 +73,7 @@ def test_row_when_its_layers_and_heads_are_asked_then_are_those_of_mixing_and_tr
     assert [(one["layer"], one["head"], one["verdict"], one["ambiguity"]) for one in row["heads"]] == [
         (one.layer, one.head, one.verdict, one.ambiguity) for one in heads
     ]
-    assert {one["of"] for one in row["checks"]} == {*METHODS, "certificate"}
+    assert {one["method"] for one in row["checks"]} == {*METHODS, "certificate"}
     assert all(one["worst"] <= one["allowed"] for one in row["checks"])
     assert row["seconds"] > 0
 

@@ -78,7 +78,7 @@ def schema() -> Any:
                 ),
             ),
             ("certificate_error", text),
-            ("checks", listed(of=text, check=text, worst=number, allowed=number)),
+            ("checks", listed(method=text, identity=text, worst=number, allowed=number)),
             ("seconds", number),
         ]
     )
@@ -171,9 +171,9 @@ def heads_of(certificate: Certificate) -> list[Row]:
 def checks_of(receipts: Mapping[str, Receipt]) -> list[Row]:
     """What was checked, for every method and the certificate: the worst error and what is allowed."""
     return [
-        {"of": name, "check": check, "worst": _finite(one.worst), "allowed": one.allowed}
+        {"method": name, "identity": identity, "worst": _finite(one.worst), "allowed": one.allowed}
         for name, receipt in receipts.items()
-        for check, one in receipt.checks.items()
+        for identity, one in receipt.checks.items()
     ]
 
 
