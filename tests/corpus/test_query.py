@@ -1,5 +1,6 @@
 """SQL over the rows, and over nothing else."""
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def test_query_when_it_asks_for_views_then_they_are_the_lists_unnested(folder: P
         (
             (row["text"], one["method"], one["entropy"], one["error"] is None)
             for row in rows
-            for one in row["methods"] or ()
+            for one in row["methods"] or []
         ),
         key=str,
     )
@@ -57,11 +58,11 @@ def test_query_when_it_asks_for_views_then_they_are_the_lists_unnested(folder: P
     assert list(sources.rows) == [
         (row["text"], one["method"], source["position"], source["token"], source["score"])
         for row in rows
-        for one in sorted(row["methods"] or (), key=lambda one: one["method"])
-        for source in one["sources"] or ()
+        for one in sorted(row["methods"] or [], key=lambda one: one["method"])
+        for source in one["sources"] or []
     ]
     for name in ("layers", "heads", "checks", "agreement"):
-        stored = [entry for row in rows for entry in row[name] or ()]
+        stored = [entry for row in rows for entry in row[name] or []]
         found = query(folder, f"SELECT {', '.join(stored[0])} FROM {name}")
         assert sorted(map(str, found.rows)) == sorted(str(tuple(entry.values())) for entry in stored)
 
@@ -115,3 +116,12 @@ def test_query_when_duckdb_is_missing_then_says_what_to_install(folder: Path, mo
 def test_views_when_listed_then_each_can_be_asked(folder: Path) -> None:
     for name in VIEWS:
         assert query(folder, f"SELECT count(*) FROM {name}").rows[0][0] > 0
+
+
+def test_page_when_its_queries_are_asked_then_they_work(folder: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "corpus.md").read_text()
+    (block,) = re.findall(r"```sql\n(.*?)```", page, re.S)
+    queries = [one for one in block.split(";") if one.strip()]
+    assert len(queries) >= 5
+    for one in queries:
+        assert query(folder, one).rows, one
