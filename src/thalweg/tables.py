@@ -142,43 +142,50 @@ def _readable(file: Path, number: int, line: str | None) -> str | InputError:
 
 def _csv(file: Path, columns: Sequence[str]) -> Cells:
     """Cells may be quoted, and quoted ones may hold commas and line breaks."""
-    return _chosen(file, _Csv(file), columns)
+    return _chosen(file, _csv_lines(file), columns)
+
+
+def _csv_lines(file: Path) -> Iterator[tuple[int, list[str] | InputError]]:
+    """Rows of cells; after one that cannot be read the next line begins a new one."""
+    feed = _Feed(file)
+    reader = csv.reader(feed, strict=True)
+    while True:
+        before = csv.field_size_limit(LONGEST)  # the limit is everybody's, and too low for long texts
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            cells = InputError(f"line {feed.number} of {str(file)!r} is no CSV: {error}")
+        except _BadLineError as error:
+            cells = error.found
+        finally:
+            csv.field_size_limit(before)
+        yield feed.number, cells
 
 
 class _BadLineError(Exception):
     """A line that cannot be read, on its way through the csv module."""
 
+    def __init__(self, found: InputError) -> None:
+        super().__init__(str(found))
+        self.found = found
 
-class _Csv:
-    """Rows of cells; after one that cannot be read the next line begins a new one."""
+
+class _Feed:
+    """Lines with their ends, and the number of the last one. Unlike a generator it can go on after an error."""
 
     def __init__(self, file: Path) -> None:
-        self.file, self.lines, self.number = file, _lines(file), 0
-        self.reader = csv.reader(iter(self._line, None), strict=True)
+        self.lines, self.number = _lines(file), 0
 
-    def _line(self) -> str | None:
-        found = next(self.lines, None)
-        if found is None:
-            return None
-        self.number, line = found
+    def __iter__(self) -> "_Feed":
+        return self
+
+    def __next__(self) -> str:
+        self.number, line = next(self.lines)
         if isinstance(line, InputError):
             raise _BadLineError(line)
         return f"{line}\n"
-
-    def __iter__(self) -> "_Csv":
-        return self
-
-    def __next__(self) -> tuple[int, list[str] | InputError]:
-        before = csv.field_size_limit(LONGEST)  # the limit is everybody's, and too low for long texts
-        try:
-            cells = next(self.reader)
-            return self.number, cells
-        except csv.Error as error:
-            return self.number, InputError(f"line {self.number} of {str(self.file)!r} is no CSV: {error}")
-        except _BadLineError as error:
-            return self.number, error.args[0]
-        finally:
-            csv.field_size_limit(before)
 
 
 def _tsv(file: Path, columns: Sequence[str]) -> Cells:

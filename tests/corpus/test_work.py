@@ -117,7 +117,7 @@ def test_text_when_the_model_fails_on_it_then_others_of_its_batch_do_not_suffer(
     subject = tiny_subject("bert")
     assert subject.tokenizer is not None
     with torch.no_grad():
-        next(subject.model.get_input_embeddings().parameters())[subject.tokenizer.vocab["cat"]] = torch.nan
+        next(subject.model.get_input_embeddings().parameters())[subject.tokenizer.get_vocab()["cat"]] = torch.nan
     rows = rows_of(subject, ["the old dog runs", "the old cat runs", "the bad dog runs"])
     assert ["NaN" in (row["error"] or "") for row in rows] == [False, True, False]
     assert [row["error"] is None for row in rows] == [True, False, True]

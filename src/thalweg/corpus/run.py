@@ -4,7 +4,6 @@ file → texts → shards → rows (`work`) → Parquet, one file for each shard
 """
 
 from collections.abc import Sequence
-from itertools import chain, islice
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -93,11 +92,10 @@ def run_corpus(
 
 def _survey(subject: Subject, reader: Reader) -> Survey:
     """Read the corpus once: how many texts there are, and that the model can be understood."""
-    texts = iter(reader)
-    first = list(islice(texts, LEARNING))
-    any(learn(subject, text) for text in first)
-    for _ in chain(first, texts):
-        pass
+    learnt = False
+    for text in reader:
+        if not learnt and text.number < LEARNING:
+            learnt = learn(subject, text)
     survey = reader.survey()
     if not survey.texts:
         raise InputError(f"{str(reader.file)!r} is empty; expected texts under {reader.column!r}")
