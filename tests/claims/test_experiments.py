@@ -12,8 +12,8 @@ from thalweg.claims import agreement
 from thalweg.claims.contributions import _transformed
 from thalweg.claims.encoders import LONG, Measured, Trained
 from thalweg.claims.lab import PACKAGED, Lab
-from thalweg.claims.ledger import Ledger, list_claims
-from thalweg.claims.reproduce import reproduce
+from thalweg.claims.ledger import Ledger
+from thalweg.claims.reproduce import list_claims, reproduce
 from thalweg.decompose.parts import decompose
 from thalweg.models.load import Subject
 

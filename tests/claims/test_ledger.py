@@ -18,10 +18,9 @@ from thalweg.claims.ledger import (
     NotHereError,
     Side,
     above,
-    list_claims,
     mean_of,
 )
-from thalweg.claims.reproduce import reproduce
+from thalweg.claims.reproduce import list_claims, reproduce
 from thalweg.errors import InputError
 from thalweg.faithfulness.statistics import Mean
 from thalweg.rates import Rate
@@ -55,7 +54,7 @@ def test_verdict_when_intervals_are_given_then_follows_from_where_they_lie(effec
 
 
 def test_verdict_when_nothing_could_be_measured_then_says_why() -> None:
-    one = Entry(entry().claim, None, "no texts")
+    one = Entry(entry(effect(0.1, 0.2)).claim, None, "no texts")
     assert (one.verdict, one.measured()) == ("not testable here", ["no texts"])
 
 
@@ -140,7 +139,9 @@ def test_kept_when_measuring_fails_then_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_as_markdown_when_texts_have_bars_then_the_table_keeps_its_columns() -> None:
-    ledger = Ledger((entry(effect(0.1, 0.2)), Entry(entry().claim, None, "a | b")), True, {"thalweg": "1"})
+    ledger = Ledger(
+        (entry(effect(0.1, 0.2)), Entry(entry(effect(0.1, 0.2)).claim, None, "a | b")), True, {"thalweg": "1"}
+    )
     page = as_markdown(ledger, "thalweg reproduce --quick")
     rows = [line for line in page.splitlines() if line.startswith("| one")]
     assert len(rows) == 2 and all(row.replace("\\|", "").count("|") == 5 for row in rows)
