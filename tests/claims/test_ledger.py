@@ -21,7 +21,7 @@ from thalweg.claims.ledger import (
     mean_of,
 )
 from thalweg.claims.reproduce import list_claims, reproduce
-from thalweg.errors import InputError
+from thalweg.errors import InputError, ModelError
 from thalweg.faithfulness.statistics import Mean
 from thalweg.rates import Rate
 from thalweg.views.claims import as_markdown
@@ -155,3 +155,25 @@ def test_to_dict_when_written_as_json_then_reads_back_with_every_verdict() -> No
     found = json.loads(json.dumps(ledger.to_dict()))
     assert found["claims"][0]["verdict"] == "holds" and set(found["counts"]) == set(VERDICTS)
     assert found["claims"][0]["found"]["effects"][0]["value"]["low"] == 0.1
+
+
+def test_found_when_nothing_decides_then_is_refused() -> None:
+    with pytest.raises(AssertionError, match="decides nothing"):
+        Found("a model", ())
+
+
+def test_to_dict_when_a_number_is_not_known_then_is_still_json() -> None:
+    ledger = Ledger((entry(effect(-np.inf, np.inf)),), False, {"thalweg": "1"})
+    json.dumps(ledger.to_dict(), allow_nan=False)
+
+
+def test_reproduce_when_an_experiment_fails_then_the_others_are_still_tested(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken(lab: Lab) -> Found:
+        raise ModelError("NaN in the weights")
+
+    claims = {"one": Claim("one", "P1", "here", "It works.", broken)}
+    monkeypatch.setattr("thalweg.claims.reproduce.ENTERED", claims)
+    (found,) = reproduce(runs=tmp_path).entries
+    assert found.why == "the experiment failed: NaN in the weights"
