@@ -29,6 +29,7 @@ from thalweg.training.batches import predict
 from thalweg.training.measure import gold_of
 from thalweg.training.tokenizer import token_ids
 
+DECODER = "SmolLM2-135M-Instruct"
 BETWEEN: tuple[tuple[float, Side], ...] = ((0.25, "below"), (-0.25, "above"))  # what is called weak
 SHORT = {"raw_attention": "raw", "attention_rollout": "rollout", "attention_flow": "flow"}
 
@@ -254,7 +255,7 @@ def _(lab: Lab) -> Found:
     "In decoders the causal mask makes rollout and flow favour early tokens.",
 )
 def _(lab: Lab) -> Found:
-    subject = lab.packaged("SmolLM2-135M-Instruct")
+    subject = lab.packaged(DECODER)
 
     def measure() -> list[list[float]]:
         """What the first quarter gets relative to its length, by method: without the first token, and with it."""
@@ -268,7 +269,7 @@ def _(lab: Lab) -> Found:
     found = np.array(lab.kept("early", measure)).reshape(-1, 2, 2)  # [text method part]
     names = [SHORT[method] for method in METHODS[1:]]
     return Found(
-        f"{subject.name}, {len(found)} sentences of MRPC, read at the last token; the first token, on which attention "
+        f"{DECODER}, {len(found)} sentences of MRPC, read at the last token; the first token, on which attention "
         "rests for other reasons too, is left out",
         tuple(
             Effect(f"share of the first quarter, relative to its length: {name}", mean_of(found[:, place, 0]), 1.0)
