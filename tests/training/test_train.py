@@ -416,16 +416,13 @@ def test_tokenizer_when_it_treats_the_same_vocabulary_otherwise_then_is_another_
         train(EXAMPLES, tmp_path / "out", replace(PLAN, epochs=1), tokenizer=cased)
 
 
-def small_config(**changed: int) -> RobertaPreLayerNormConfig:
+def small_config(inner: int = 32) -> RobertaPreLayerNormConfig:
     return RobertaPreLayerNormConfig(
-        **{
-            "hidden_size": 16,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "intermediate_size": 32,
-            "max_position_embeddings": 34,
-            **changed,
-        }
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=inner,
+        max_position_embeddings=34,
     )
 
 
@@ -440,7 +437,7 @@ def test_train_when_a_config_is_given_then_trains_that_architecture_and_finds_it
     config.transformers_version = "5.99"
     assert train(cued(60), tmp_path / "run", plan, config=config).seconds == found.seconds  # read, not trained again
     with pytest.raises(tw.InputError, match="another choice of architecture"):
-        train(cued(60), tmp_path / "run", plan, config=small_config(intermediate_size=64))
+        train(cued(60), tmp_path / "run", plan, config=small_config(inner=64))
 
 
 def test_train_when_a_config_and_sizes_or_a_source_are_given_then_says_which_to_leave_out(
