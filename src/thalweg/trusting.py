@@ -174,7 +174,10 @@ def trust_by_length(
 def pieces_of(
     subject: Subject, texts: Sequence[str], lengths: Sequence[int] | None = None, pieces: int = 4
 ) -> list[list[int]]:
-    """Token ids of pieces of the given lengths, special tokens included, evenly spread over the texts."""
+    """Token ids of pieces of the given lengths, special tokens included, evenly spread over the beginning of the texts.
+
+    As much is read as pieces of the largest length need; those of other lengths come from about the same places.
+    """
     if subject.tokenizer is None:
         raise InputError("pieces of text need a tokenizer; the model was loaded without one")
     if pieces < 1:

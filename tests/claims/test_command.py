@@ -31,6 +31,7 @@ def test_reproduce_when_given_what_is_not_there_then_says_so_in_a_sentence(run: 
         (("--claim", "nothing"), "there is no claim 'nothing'"),
         (("--data", str(tmp_path / "nowhere")), "which is no folder"),
         (("--out", str(tmp_path / "no" / "claims.md")), "there is no folder"),
+        (("--out", str(tmp_path)), "that is a folder"),
     ):
         done = run("reproduce", *arguments)
         assert done.code == 2 and said in done.said and "Traceback" not in done.err

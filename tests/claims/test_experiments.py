@@ -12,8 +12,8 @@ from thalweg.claims import agreement
 from thalweg.claims.contributions import _transformed
 from thalweg.claims.encoders import LONG, Measured, Trained
 from thalweg.claims.lab import PACKAGED, Lab
-from thalweg.claims.ledger import Ledger, list_claims
-from thalweg.claims.reproduce import reproduce
+from thalweg.claims.ledger import Ledger
+from thalweg.claims.reproduce import list_claims, reproduce
 from thalweg.decompose.parts import decompose
 from thalweg.models.load import Subject
 
@@ -47,12 +47,15 @@ def test_reproduce_when_quick_then_every_claim_that_needs_no_package_is_measured
             assert figure.value.count > 0
 
 
-def test_reproduce_when_quick_then_what_holds_by_construction_holds(quick: Ledger) -> None:
-    verdicts = {one.claim.name: one.verdict for one in quick.entries}
-    assert verdicts["first-layer"] == "holds"
-    assert verdicts["small-keys"] == "holds"
-    assert verdicts["added-heads"] == "holds"
-    assert verdicts["own-token"] == "holds"
+def test_reproduce_when_quick_then_what_holds_by_construction_is_seen(quick: Ledger) -> None:
+    """Intervals of two or three inputs are wide; where the means lie is sure."""
+    entries = {one.claim.name: one for one in quick.entries}
+    assert entries["first-layer"].verdict == "holds"
+    for name in ("small-keys", "added-heads", "own-token"):
+        found = entries[name].found
+        assert found is not None and entries[name].verdict != "does not hold"
+        for one in found.effects:
+            assert (one.value.mean > one.bound) == (one.side == "above"), one.said()
 
 
 def test_transformed_when_all_keys_are_added_up_then_the_block_output_comes_out(shipped: Subject) -> None:

@@ -18,11 +18,10 @@ from thalweg.claims.ledger import (
     NotHereError,
     Side,
     above,
-    list_claims,
     mean_of,
 )
-from thalweg.claims.reproduce import reproduce
-from thalweg.errors import InputError
+from thalweg.claims.reproduce import list_claims, reproduce
+from thalweg.errors import InputError, ModelError
 from thalweg.faithfulness.statistics import Mean
 from thalweg.rates import Rate
 from thalweg.views.claims import as_markdown
@@ -55,7 +54,7 @@ def test_verdict_when_intervals_are_given_then_follows_from_where_they_lie(effec
 
 
 def test_verdict_when_nothing_could_be_measured_then_says_why() -> None:
-    one = Entry(entry().claim, None, "no texts")
+    one = Entry(entry(effect(0.1, 0.2)).claim, None, "no texts")
     assert (one.verdict, one.measured()) == ("not testable here", ["no texts"])
 
 
@@ -140,7 +139,9 @@ def test_kept_when_measuring_fails_then_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_as_markdown_when_texts_have_bars_then_the_table_keeps_its_columns() -> None:
-    ledger = Ledger((entry(effect(0.1, 0.2)), Entry(entry().claim, None, "a | b")), True, {"thalweg": "1"})
+    ledger = Ledger(
+        (entry(effect(0.1, 0.2)), Entry(entry(effect(0.1, 0.2)).claim, None, "a | b")), True, {"thalweg": "1"}
+    )
     page = as_markdown(ledger, "thalweg reproduce --quick")
     rows = [line for line in page.splitlines() if line.startswith("| one")]
     assert len(rows) == 2 and all(row.replace("\\|", "").count("|") == 5 for row in rows)
@@ -154,3 +155,25 @@ def test_to_dict_when_written_as_json_then_reads_back_with_every_verdict() -> No
     found = json.loads(json.dumps(ledger.to_dict()))
     assert found["claims"][0]["verdict"] == "holds" and set(found["counts"]) == set(VERDICTS)
     assert found["claims"][0]["found"]["effects"][0]["value"]["low"] == 0.1
+
+
+def test_found_when_nothing_decides_then_is_refused() -> None:
+    with pytest.raises(AssertionError, match="decides nothing"):
+        Found("a model", ())
+
+
+def test_to_dict_when_a_number_is_not_known_then_is_still_json() -> None:
+    ledger = Ledger((entry(effect(-np.inf, np.inf)),), False, {"thalweg": "1"})
+    json.dumps(ledger.to_dict(), allow_nan=False)
+
+
+def test_reproduce_when_an_experiment_fails_then_the_others_are_still_tested(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken(lab: Lab) -> Found:
+        raise ModelError("NaN in the weights")
+
+    claims = {"one": Claim("one", "P1", "here", "It works.", broken)}
+    monkeypatch.setattr("thalweg.claims.reproduce.ENTERED", claims)
+    (found,) = reproduce(runs=tmp_path).entries
+    assert found.why == "the experiment failed: NaN in the weights"

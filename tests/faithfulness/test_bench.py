@@ -16,6 +16,7 @@ import torch
 import thalweg as tw
 from tests.tiny import snapshot, tiny_subject, wordpiece
 from tests.training.corpus import tiny_bert
+from thalweg.errors import MissingExtraError
 from thalweg.faithfulness import bench as room
 from thalweg.faithfulness import bounds
 from thalweg.faithfulness.bench import bench
@@ -388,3 +389,20 @@ def test_naopc_when_a_text_is_long_then_says_what_it_would_cost(monkeypatch: pyt
     found = bench(tiny_subject("bert"), ["the old dog runs"], ["random"], ["aopc", "naopc"])
     assert found.rows[0]["aopc_delete"] is not None
     assert "all orders of 4 tokens would take about 80 passes" in found.rows[0]["error"]
+
+
+def test_bench_when_an_extra_is_missing_then_says_so_and_keeps_no_row(
+    subject: tw.Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row with that error would still be there when the extra is."""
+    monkeypatch.setitem(sys.modules, "captum", None)
+    monkeypatch.setitem(sys.modules, "captum.attr", None)
+    with pytest.raises(MissingExtraError, match="captum"):
+        bench(subject, TEXTS, ["integrated_gradients"], ["aopc"], folder=tmp_path / "run")
+    assert not list((tmp_path / "run").glob("*.parquet"))
+
+
+def test_failures_when_only_a_metric_failed_then_the_method_is_not_blamed(shipped: tw.Subject) -> None:
+    found = bench(shipped, ["a witty movie " * 36], ["random"], ["aopc", "naopc"])
+    assert (found.failures["random"].count, found.failures["random"].without_scores) == (1, 0)
+    assert found.means["aopc_delete"]["random"].count == 1

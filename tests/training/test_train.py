@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import BertTokenizer
+from transformers import BertTokenizer, RobertaPreLayerNormConfig
 
 import thalweg as tw
 from tests.tiny import snapshot, tiny_subject, wordpiece
@@ -414,3 +414,37 @@ def test_tokenizer_when_it_treats_the_same_vocabulary_otherwise_then_is_another_
     train(EXAMPLES, tmp_path / "out", replace(PLAN, epochs=1), tokenizer=lower)
     with pytest.raises(tw.InputError, match="another choice of tokenizer"):
         train(EXAMPLES, tmp_path / "out", replace(PLAN, epochs=1), tokenizer=cased)
+
+
+def small_config(inner: int = 32) -> RobertaPreLayerNormConfig:
+    return RobertaPreLayerNormConfig(
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=inner,
+        max_position_embeddings=34,
+    )
+
+
+def test_train_when_a_config_is_given_then_trains_that_architecture_and_finds_its_run_again(tmp_path: Path) -> None:
+    plan = Plan(vocabulary=100, epochs=1, max_length=32)
+    config = small_config()
+    found = train(cued(60), tmp_path / "run", plan, config=config)
+    subject = tw.load(tmp_path / "run")
+    assert type(subject.model).__name__ == "RobertaPreLayerNormForSequenceClassification"
+    assert subject.model.config.num_hidden_layers == 2 and found.configuration["combine"] is None
+    assert tw.explain(subject, "a film").scores.sum() == pytest.approx(1, abs=1e-5)
+    config.transformers_version = "5.99"
+    assert train(cued(60), tmp_path / "run", plan, config=config).seconds == found.seconds  # read, not trained again
+    with pytest.raises(tw.InputError, match="another choice of architecture"):
+        train(cued(60), tmp_path / "run", plan, config=small_config(inner=64))
+
+
+def test_train_when_a_config_and_sizes_or_a_source_are_given_then_says_which_to_leave_out(
+    tmp_path: Path, shipped: tw.Subject
+) -> None:
+    for plan, source, name in ((Plan(width=16), None, "width"), (Plan(), shipped, "init_from")):
+        with pytest.raises(tw.InputError, match=f"{name} was given, but the config says"):
+            train(cued(60), tmp_path / "run", plan, init_from=source, config=small_config())
+    with pytest.raises(tw.InputError, match="max_length was given 64, but the model has positions for 3"):
+        train(cued(60), tmp_path / "other", Plan(max_length=64, vocabulary=100), config=small_config())

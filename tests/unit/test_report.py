@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 import zlib
+from dataclasses import replace
+from io import StringIO
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from rich.console import Console
 
 import thalweg as tw
 from tests.families import BY_NAME
@@ -23,6 +26,7 @@ from thalweg.identifiability.certificate import certify
 from thalweg.results import report as budgets
 from thalweg.results.packed import pack
 from thalweg.results.report import POOLED
+from thalweg.views import render
 from thalweg.views.page import page, style_and_script
 from thalweg.views.payload import payload
 
@@ -322,3 +326,27 @@ def test_figure_when_matplotlib_is_missing_then_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "MissingExtraError figures need matplotlib: install thalweg[plots]"
+
+
+def test_headline_when_the_first_method_has_not_the_target_then_another_speaks(shipped: tw.Subject) -> None:
+    found = tw.report(shipped, "a witty movie", methods=["decompx", "alti"], target="witty")
+    assert found.headline().startswith("By alti, ‘witty’ comes most from")
+    alone = tw.report(shipped, "a witty movie", methods=["decompx"], target="witty")
+    assert alone.headline().startswith("No method that was asked for explains this target.")
+    assert alone.to_html().startswith("<!doctype html>")
+
+
+def test_headline_when_there_are_several_targets_then_names_all_and_takes_their_mean(shipped: tw.Subject) -> None:
+    found = tw.report(shipped, "a witty movie", methods=["alti"], target=[2, 3])
+    assert "‘witty’ and ‘movie’" in found.headline()
+    row = found.explained[0].received((2, 3))
+    assert row == pytest.approx(tw.explain(shipped, "a witty movie", "alti", [2, 3]).scores.mean(0), abs=1e-3)
+
+
+def test_to_html_when_a_model_has_an_odd_name_then_is_written_all_the_same(shipped: tw.Subject) -> None:
+    named = replace(shipped, name="odd \x1b[31m \ud800 name")
+    found = tw.report(named, "a witty movie", methods=["alti"])
+    found.to_html().encode()
+    console = Console(file=StringIO(), width=80)
+    console.print(render(found))
+    assert "\x1b" not in console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]

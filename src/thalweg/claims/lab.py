@@ -5,7 +5,7 @@ A model or a file that is not there is no error of the experiment: the claim is 
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType
@@ -97,10 +97,10 @@ class Lab:
         found = list(dict.fromkeys(read_texts(self.file("mrpc", "train.jsonl"), "sentence1")))
         return (sorted(found, key=len) if self.quick else found)[:count]
 
-    def pieces(self, subject: Subject, length: int, count: int) -> list[list[int]]:
+    def pieces(self, subject: Subject, lengths: Sequence[int], count: int) -> list[list[int]]:
         """Pieces of a novel of so many tokens, as token ids."""
         lines = read_texts(self.file("long_text", "alice_in_wonderland.txt"))
-        return pieces_of(subject, lines, [length], count)
+        return pieces_of(subject, lines, lengths, count)
 
     def shipped(self) -> Subject:
         return self.once("shipped", load)

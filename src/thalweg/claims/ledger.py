@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from thalweg.errors import ThalwegError
+from thalweg.faithfulness.result import plain
 from thalweg.faithfulness.statistics import Mean, means
 from thalweg.rates import Rate
 
@@ -72,6 +73,9 @@ class Found:
     effects: tuple[Effect, ...]
     figures: tuple[Figure, ...] = ()
 
+    def __post_init__(self) -> None:
+        assert self.effects, "an experiment that decides nothing"
+
 
 Experiment = Callable[["Lab"], Found]
 
@@ -130,33 +134,28 @@ class Ledger:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain lists and numbers, ready for JSON."""
-        return {
-            "quick": self.quick,
-            "counts": dict(self.counts()),
-            "claims": [one.to_dict() for one in self.entries],
-            "provenance": dict(self.provenance),
-        }
+        return plain(
+            {
+                "quick": self.quick,
+                "counts": dict(self.counts()),
+                "claims": [one.to_dict() for one in self.entries],
+                "provenance": dict(self.provenance),
+            }
+        )
 
 
-_CLAIMS: dict[str, Claim] = {}
+ENTERED: dict[str, Claim] = {}  # by the modules that `reproduce.list_claims` imports
 
 
 def claim(name: str, paper: str, where: str, says: str) -> Callable[[Experiment], Experiment]:
     """Enter the experiment that follows as the test of a claim."""
 
     def enter(experiment: Experiment) -> Experiment:
-        assert paper in PAPERS and name not in _CLAIMS
-        _CLAIMS[name] = Claim(name, paper, where, says, experiment)
+        assert paper in PAPERS and name not in ENTERED
+        ENTERED[name] = Claim(name, paper, where, says, experiment)
         return experiment
 
     return enter
-
-
-def list_claims() -> dict[str, Claim]:
-    """All claims by name, paper after paper."""
-    from thalweg.claims import contributions, encoders, flows, identifiability  # noqa: F401 - they enter their claims
-
-    return dict(sorted(_CLAIMS.items(), key=lambda item: item[1].paper))
 
 
 def mean_of(values: "Sequence[float] | Float[np.ndarray, ' input']") -> Mean:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from thalweg.cli.shared import Json, answer, check_writable, names, quiet, written
+from thalweg.cli.shared import Json, answer, check_writable, names, quiet, write_text
 
 
 def reproduce(
@@ -48,7 +48,7 @@ def reproduce(
         seen=lambda entry: console.print(f"{entry.claim.name}: {entry.verdict}", style="dim", highlight=False),
     )
     if out is not None:
-        written(lambda: out.write_text(as_markdown(ledger, _command(quick, chosen)), encoding="utf-8"), out)
+        write_text(out, as_markdown(ledger, _command(quick, chosen)))
     if out is None or json is not None:
         answer(ledger, json)
 

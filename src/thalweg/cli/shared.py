@@ -1,6 +1,7 @@
 """What the commands share: their options, and how they load, read and answer."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Protocol, runtime_checkable
@@ -67,8 +68,14 @@ def number_or_text(given: str | None) -> Any:
 
 def check_writable(path: Path | None) -> None:
     """Say before long work that its result could not be written."""
-    if path is not None and str(path) != "-" and not path.parent.is_dir():
+    if path is None or str(path) == "-":
+        return
+    if not path.parent.is_dir():
         raise InputError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
+    if path.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: that is a folder; give the name of a file")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"cannot write {str(path)!r}: the folder {str(path.parent)!r} may not be written to")
 
 
 def answer(result: Result, path: Path | None, html: Path | None = None, png: Path | None = None) -> None:
@@ -83,23 +90,34 @@ def answer(result: Result, path: Path | None, html: Path | None = None, png: Pat
     if str(path) == "-":
         print(text)
     else:
-        written(lambda: path.write_text(text, encoding="utf-8"), path)
+        write_text(path, text)
 
 
 def draw(result: Any, html: Path | None, png: Path | None) -> None:
-    """Write the page and the picture that were asked for, whole or not at all."""
+    """Write the page and the picture that were asked for."""
+    if html is not None:
+        write_text(html, result.to_html())
+    if png is not None:
+        figure = result.plot()
+        _write(png, lambda draft: figure.savefig(draft, format="png"))
+
+
+def write_text(path: Path, text: str) -> None:
+    _write(path, lambda draft: Path(draft).write_text(text, encoding="utf-8"))
+
+
+def _write(path: Path, write: Callable[[str], Any]) -> None:
+    """A file, whole or not at all; something that is no plain file, such as /dev/stdout, is written as it is."""
     from thalweg.files import draft_of
 
-    def save(path: Path, write: Callable[[str], Any]) -> None:
+    def save() -> None:
+        if path.exists() and not path.is_file():
+            write(str(path))
+            return
         with draft_of(path) as draft:
             write(draft)
 
-    if html is not None:
-        page = result.to_html()
-        written(lambda: save(html, lambda draft: Path(draft).write_text(page, encoding="utf-8")), html)
-    if png is not None:
-        figure = result.plot()
-        written(lambda: save(png, lambda draft: figure.savefig(draft, format="png")), png)
+    written(save, path)
 
 
 def written(write: Callable[[], Any], path: Path) -> None:

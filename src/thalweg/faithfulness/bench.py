@@ -12,8 +12,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import thalweg
 from thalweg.digests import digest, fingerprint
-from thalweg.errors import InputError, said
+from thalweg.errors import InputError, MissingExtraError, said
 from thalweg.faithfulness.bounds import BEAM, EXACT
 from thalweg.faithfulness.case import Case, case_of, check_subject
 from thalweg.faithfulness.data import Example, digest_of
@@ -111,6 +112,7 @@ class _Plan:
     def configuration(self) -> dict[str, Any]:
         """All that the outcome depends on: choices as they are, examples and weights by a digest."""
         return {
+            "thalweg": thalweg.__version__,
             "methods": [one.name for one in self.rankers],
             "metrics": [one.name for one in self.metrics],
             "seed": self.seed,
@@ -170,6 +172,8 @@ class _Plan:
         row = self._row(case.number, ranker, prediction=case.prediction, answer=float(case.scorer([case.whole])[0]))
         try:
             ranked = ranker(case)
+        except MissingExtraError:
+            raise  # nothing is wrong with the method, and rows that are kept would not be tried again
         except Exception as error:  # noqa: BLE001 - a method that fails is a row, not the end of a run
             return row | {"error": said(error), "passes": _passes(meters) - before, "seconds": perf_counter() - start}
         return row | {
@@ -187,6 +191,8 @@ class _Plan:
         for metric in self.metrics:
             try:
                 found[metric.name] = metric(ranked)
+            except MissingExtraError:
+                raise
             except Exception as error:  # noqa: BLE001 - nor is a metric
                 errors.append(f"{metric.name}: {said(error)}")
         return row | {

@@ -19,9 +19,13 @@ from thalweg.faithfulness.verdicts import Verdict, judged
 
 @dataclass(frozen=True)
 class Failure:
-    """How many examples a method has no scores for, and what it said at the first."""
+    """How many examples have an error with a method, on how many of them it has no scores, and what the first said.
+
+    Where it has scores, a metric failed on them.
+    """
 
     count: int
+    without_scores: int
     first: str
 
 
@@ -107,7 +111,7 @@ class Bench:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rows as plain lists and numbers, ready for JSON."""
-        return _plain(
+        return plain(
             {
                 "metrics": [
                     {
@@ -164,8 +168,9 @@ def _failures(rows: Sequence[Row]) -> dict[str, Failure]:
     found: dict[str, Failure] = {}
     for row in rows:
         if row["error"] is not None:
-            known = found.get(row["method"], Failure(0, row["error"]))
-            found[row["method"]] = Failure(known.count + 1, known.first)
+            known = found.get(row["method"], Failure(0, 0, row["error"]))
+            without = known.without_scores + (row["scores"] is None)
+            found[row["method"]] = Failure(known.count + 1, without, known.first)
     return found
 
 
@@ -175,10 +180,10 @@ def _cost(rows: Sequence[Row], methods: Sequence[str]) -> Cost:
     return Cost(own, metrics, asked, shared)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """JSON has neither NaN nor infinity."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: plain(one) for name, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, list | tuple) else value

@@ -50,8 +50,9 @@ class Pair:
 def means(values: Values, seed: int = 0) -> list[Mean]:
     """Bootstrap intervals of the mean of each column, missing values (NaN) left out.
 
-    Percentiles of the means of resampled inputs, taken a little further out so that they hold for few inputs too
-    (Hesterberg 2015): α' = Φ(−√(n/(n−1)) t_{n−1}(α)) in place of α.
+    Percentiles of the means of resampled inputs, taken a little further out so that they hold for some ten inputs too
+    (Hesterberg 2015): α' = Φ(−√(n/(n−1)) t_{n−1}(α)) in place of α. Fewer than `FEWEST` inputs have too few different
+    resamples for that: there it is Student's interval.
     """
     found: list[Mean] = [Mean(np.nan, np.nan, np.nan, 0)] * values.shape[1]
     for columns, rows in _alike(~np.isnan(values)):
@@ -62,6 +63,9 @@ def means(values: Values, seed: int = 0) -> list[Mean]:
         middle = own.mean(0)
         if count == 1:
             low, high = np.full_like(middle, -np.inf), np.full_like(middle, np.inf)
+        elif count < FEWEST:
+            reach = float(student.ppf(0.5 + LEVEL / 2, count - 1)) * own.std(0, ddof=1) / count**0.5
+            low, high = middle - reach, middle + reach
         else:
             reach = float(student.ppf(0.5 - LEVEL / 2, count - 1)) * (count / (count - 1)) ** 0.5
             tail = float(norm.cdf(reach))

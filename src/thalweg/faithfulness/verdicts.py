@@ -45,7 +45,9 @@ def judged(metric: Metric, means: Mapping[str, Mean], pairs: Sequence[Pair]) -> 
     equal = _undecided(rivals, leader)
     differ = any(pair.differ for pair in rivals)
     like_random = _undecided(rivals, "random") if "random" in known and differ else ()
-    return Verdict(_sentence(metric, known, leader, equal, rivals), leader, equal, like_random, differ=differ)
+    return Verdict(
+        _sentence(metric, known, leader, equal, rivals, len(pairs)), leader, equal, like_random, differ=differ
+    )
 
 
 def competes(metric: Metric, name: str) -> bool:
@@ -70,20 +72,22 @@ def _against(pair: Pair, name: str, metric: Metric) -> bool:
     return gain < 0 if metric.direction == "higher" else gain > 0
 
 
-def _enough(pairs: Sequence[Pair]) -> bool:
-    """Whether any difference could be found: n inputs give no p below 2^(1−n), which is corrected for all pairs."""
+def _enough(pairs: Sequence[Pair], tests: int) -> bool:
+    """Whether any difference could be found: n inputs give no p below 2^(1−n), which is corrected for all tests."""
     most = max((pair.difference.count for pair in pairs), default=0)
-    return most >= FEWEST and 2.0 ** (1 - most) * len(pairs) < 1 - LEVEL
+    return most >= FEWEST and 2.0 ** (1 - most) * tests < 1 - LEVEL
 
 
-def _sentence(metric: Metric, known: list[str], leader: str, equal: tuple[str, ...], pairs: Sequence[Pair]) -> str:
+def _sentence(
+    metric: Metric, known: list[str], leader: str, equal: tuple[str, ...], pairs: Sequence[Pair], tests: int
+) -> str:
     best = {"higher": "highest", "lower": "lowest"}[metric.direction]
     label = "agreement, not truth: " if metric.role == "agreement" else ""
     if len(known) == 1:
         return f"{label}{leader} alone, nothing to compare it with"
     if not any(pair.differ for pair in pairs):
         said = f"{label}no difference found between any two of the {len(known)} methods"
-        return said if _enough(pairs) else f"{said}: so few inputs could not have shown any"
+        return said if _enough(pairs, tests) else f"{said}: so few inputs could not have shown any"
     ahead = [_other(pair, leader) for pair in pairs if pair.differ and _against(pair, leader, metric)]
     if ahead:
         return f"{label}{leader} has the {best} mean, but on the inputs that both have, {', '.join(ahead)} is better"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from jaxtyping import Float
 
 from thalweg.results.attribution import Attribution
 from thalweg.results.mixing import Mixing
@@ -42,6 +43,10 @@ class Explained:
     chain: Chain | None
     receipt: Receipt
     row_sum_error: float
+
+    def received(self, targets: tuple[int, ...]) -> Float[np.ndarray, " source"]:
+        """What these targets get on average, as the page shows it for a word of several tokens."""
+        return self.scores.unpacked()[[self.targets.index(place) for place in targets]].mean(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +93,16 @@ class Report:
         """The answer in a sentence or two."""
         said = []
         if self.explained:
-            first = self.explained[0]
-            row = first.scores.unpacked()[first.targets.index(self.target[0])]
-            best = np.argsort(-np.abs(row), kind="stable")[:3]
-            given = ", ".join(f"{self.tokens.pieces[i]} ({row[i]:.2f})" for i in best)
-            what = f"the prediction ‘{self.prediction}’" if self.prediction else f"‘{self._name(self.target[0])}’"
-            said.append(f"By {first.method}, {what} comes most from {given}.")
+            first = next((one for one in self.explained if set(self.target) <= set(one.targets)), None)
+            if first is None:
+                said.append("No method that was asked for explains this target.")
+            else:
+                row = first.received(self.target)
+                best = np.argsort(-np.abs(row), kind="stable")[:3]
+                given = ", ".join(f"{self.tokens.pieces[i]} ({row[i]:.2f})" for i in best)
+                named = " and ".join(f"‘{self._name(place)}’" for place in self.target)
+                what = f"the prediction ‘{self.prediction}’" if self.prediction else named
+                said.append(f"By {first.method}, {what} comes most from {given}.")
         if self.certificate is not None:
             counts, total = self.certificate.counts(), len(self.certificate.heads)
             said.append(f"Attention itself can be read in {counts['identifiable']} of {total} heads.")

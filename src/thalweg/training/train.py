@@ -40,7 +40,7 @@ def train(
     tokenizer: PreTrainedTokenizerBase | None = None,
     config: PreTrainedConfig | None = None,
 ) -> Training:
-    """Train a classifier whose attention is identifiable up to a length that is measured and said.
+    """Train a classifier, and say up to which length its attention is identifiable.
 
     Without `validation` examples a share of the examples is kept apart to choose the best epoch by. The tokenizer is
     that of `init_from`, or the one that is given, or is learnt from the training texts. `init_from` gives its sizes,
@@ -164,8 +164,11 @@ def _configuration(
     config: PreTrainedConfig | None,
 ) -> dict[str, Any]:
     """All that the outcome depends on: choices as they are, examples and weights by a digest."""
+    chosen = asdict(plan)
+    if config is not None:  # which says these itself
+        chosen |= dict.fromkeys(("combine", "key_size", "value_size", "layers", "heads", "width", "dropout"))
     return {
-        **asdict(plan),
+        **chosen,
         "labels": list(labels),
         "training examples": data.training.digest(),
         "validation examples": data.validation.digest(),
@@ -173,8 +176,14 @@ def _configuration(
         "tokenizer": None if tokenizer is None else digest([described(tokenizer)]),
         "weights to start from": None if source is None else fingerprint(source.model),
         "teacher": None if teacher is None else fingerprint(teacher.model),
-        "architecture": None if config is None else digest([repr(sorted(config.to_diff_dict().items(), key=str))]),
+        "architecture": None if config is None else _described(config),
     }
+
+
+def _described(config: PreTrainedConfig) -> str:
+    """The same for the same config, whatever version of transformers wrote it down."""
+    found = {name: value for name, value in config.to_diff_dict().items() if name != "transformers_version"}
+    return digest([repr(sorted(found.items(), key=str))])
 
 
 def _save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

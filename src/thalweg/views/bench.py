@@ -17,7 +17,7 @@ PAIRS = 6  # of methods that agree least
 @render.register
 def _(bench: Bench) -> RenderableType:
     heading = Text.assemble(("faithfulness", "bold"))
-    heading.append(f"\nmodel {bench.provenance['model']}   {bench.examples} examples, seed ", "dim")
+    heading.append(f"\nmodel {printable(bench.provenance['model'])}   {bench.examples} examples, seed ", "dim")
     heading.append(f"{bench.configuration['seed']}   a blank is {bench.configuration['blank']}", "dim")
     parts: list[RenderableType] = [heading]
     for metric in bench.metrics:
@@ -81,7 +81,8 @@ def _agreement(bench: Bench) -> Text:
 def _failures(bench: Bench) -> Text:
     text = Text()
     for name, one in bench.failures.items():
-        text.append(f"{name} failed on {one.count} of {bench.examples} examples: ", "red")
+        who = name if one.without_scores else f"{name}: a metric"
+        text.append(f"{who} failed on {one.count} of {bench.examples} examples: ", "red")
         text.append(f"{printable(one.first[:300])}\n")
     return text
 

@@ -17,8 +17,9 @@ STYLES: dict[Verdict, str] = {
     "not testable here": "dim",
 }
 MEANING = (
-    f"Numbers are means with {LEVEL:.0%} intervals. In brackets is what a claim needs of them: it holds if all the "
-    "intervals lie there, it does not if one lies wholly elsewhere, and is undecided otherwise."
+    f"Numbers are means with {LEVEL:.0%} intervals. In brackets is what is asked of them: a claim holds if all the "
+    "intervals lie there, it does not if one lies wholly elsewhere, and is undecided otherwise. Bounds other than zero "
+    "are ours."
 )
 QUICK = "A quick run: a few examples and hardly trained models. It shows that the experiments run, and decides nothing."
 

@@ -54,7 +54,7 @@ class Arrays:
 def payload(report: Report) -> str:
     """Everything in base64, of which no character means anything in HTML."""
     arrays = Arrays()
-    described = json.dumps(describe(report, arrays), ensure_ascii=False, allow_nan=False).encode()
+    described = json.dumps(describe(report, arrays), allow_nan=False).encode()
     described += b" " * (-(len(described) + 4) % ALIGNED)
     whole = len(described).to_bytes(4, "little") + described + b"".join(arrays.parts)
     return base64.b64encode(zlib.compress(whole, 9)).decode()

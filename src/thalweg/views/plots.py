@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thalweg.axes import ScoreArray
-from thalweg.errors import MissingExtraError
+from thalweg.errors import InputError, MissingExtraError
 from thalweg.results.attribution import Attribution
 from thalweg.results.comparison import Comparison
 from thalweg.results.report import POOLED, Report
@@ -79,13 +79,12 @@ def _(comparison: Comparison) -> "Figure":
 
 @_drawn.register(Report)
 def _(report: Report) -> "Figure":
-    wanted = report.target[0] if report.target else POOLED
-    rows = {
-        one.method: one.scores.unpacked()[one.targets.index(wanted)]
-        for one in report.explained
-        if wanted in one.targets
-    }
-    title = "all positions" if wanted == POOLED else _label(report.tokens.pieces[wanted])
+    wanted = report.target or (POOLED,)
+    rows = {one.method: one.received(wanted) for one in report.explained if set(wanted) <= set(one.targets)}
+    if not rows:
+        raise InputError("no method of this report explains its target: there is nothing to draw")
+    places = [place for place in wanted if place != POOLED]
+    title = " ".join(_label(report.tokens.pieces[place]) for place in places) or "all positions"
     title = title if report.prediction is None else f"prediction {_label(report.prediction)}"
     return _strips(rows, report.tokens.pieces, title)
 

@@ -15,7 +15,7 @@ BAR = 20
 def _(probes: Probes) -> RenderableType:
     choices = probes.configuration
     heading = Text("recovered tokens by layer", "bold")
-    heading.append(f"\nmodel {probes.provenance['model']}   nearest in the {choices['candidates']}", "dim")
+    heading.append(f"\nmodel {printable(probes.provenance['model'])}   nearest in the {choices['candidates']}", "dim")
     if choices["to"] != 0:
         heading.append(f"   states of layer {choices['to']}", "dim")
     table = Table("probe", "layer", "strict", "interval", "", "lenient", box=None, header_style="dim")

@@ -10,6 +10,8 @@ from thalweg.views.terminal import printable, render
 @render.register
 def _(report: Report) -> RenderableType:
     heading = Text(printable(report.headline()), "bold")
-    about = f"model {report.provenance['model']}   {len(report.tokens)} tokens   methods {len(report.explained)}"
+    about = (
+        f"model {printable(report.provenance['model'])}   {len(report.tokens)} tokens   methods {len(report.explained)}"
+    )
     left = [Text(f"left out: {printable(one)}", "dim") for one in report.left_out]
     return Group(heading, Text(about, "dim"), *left)

@@ -76,7 +76,7 @@ def _(mixing: Mixing) -> RenderableType:
     where = "from the embeddings to each layer" if mixing.start == "embeddings" else "in each layer"
     heading = Text(f"how tokens mix {where}", "bold")
     texts = "one text" if mixing.texts == 1 else f"{mixing.texts} texts"
-    heading.append(f"\nmodel {mixing.provenance['model']}   {texts}, {mixing.tokens} tokens", "dim")
+    heading.append(f"\nmodel {printable(mixing.provenance['model'])}   {texts}, {mixing.tokens} tokens", "dim")
     parts: list[RenderableType] = [heading]
     for method, found in mixing.figures.items():
         before = {"own": found.own, "not own": found.not_own}
@@ -135,7 +135,7 @@ def _heading(attribution: Attribution, method: bool = True) -> Text:
         usual = {one.name: one.default for one in options(known.params)} if known else {}
         chosen = ", ".join(f"{k}={v}" for k, v in attribution.params.items() if v != usual.get(k))
         text.append(f" ({chosen})\n" if chosen else "\n", "dim")
-    text.append(f"model {attribution.provenance['model']}", "dim")
+    text.append(f"model {printable(attribution.provenance['model'])}", "dim")
     if attribution.prediction is not None:
         text.append("   prediction ")
         text.append(printable(attribution.prediction), "bold")

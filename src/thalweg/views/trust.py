@@ -29,7 +29,7 @@ BAR = 30  # characters for the weights from 0 to 1
 
 @render.register
 def _(certificate: Certificate) -> RenderableType:
-    heading = Text(f"model {certificate.provenance['model']}   {len(certificate.tokens)} tokens", "dim")
+    heading = Text(f"model {printable(certificate.provenance['model'])}   {len(certificate.tokens)} tokens", "dim")
     legend = Text("by layer and head; figures: share of attention, by norm, that has no effect\n", "dim")
     for verdict, (mark, style) in MARKS.items():
         legend.append(f"{mark} ", style)

@@ -162,4 +162,6 @@ function trusted({ counts, heads }) {
   return `Attention weights can be read in ${yes} of ${heads.length} heads; in the others different weights give the same output.${keys}`;
 }
 
-start();
+start().catch((error) => {
+  document.querySelector('main, body').textContent = `This page could not be drawn: ${error}`;
+});

@@ -323,6 +323,10 @@ function makeRiver(app) {
     const node = nodeAt(event);
     if (node) app.choose(app.layout.units[node.unit]);
   });
+  canvas.addEventListener('focus', () => {
+    app.node = null; // what the text last pointed at is not where keys begin
+    trace(null, false);
+  });
   canvas.addEventListener('keydown', (event) => {
     const node = cursor || { level: scene.levels, unit: Math.max(0, scene.shares[scene.levels].indexOf(Math.max(...scene.shares[scene.levels]))) };
     const steps = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowUp: [1, 0], ArrowDown: [-1, 0] };
@@ -335,7 +339,10 @@ function makeRiver(app) {
     trace({ level, unit: Math.max(0, Math.min(app.layout.units.length - 1, node.unit + right)) }, true);
   });
   new ResizeObserver(() => {
-    if (scene && scene.place.width !== Math.max(280, holder.clientWidth)) update();
+    if (!scene || scene.place.width === Math.max(280, holder.clientWidth)) return;
+    const kept = cursor;
+    update();
+    if (kept) trace(kept, true);
   }).observe(holder);
 
   return { update, trace: (node) => trace(node, false) };
