@@ -1,6 +1,6 @@
 """Numbers in one place: the precision that is worked in, errors, and how large they may be."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from jaxtyping import Float
@@ -36,14 +36,25 @@ def relative_error(actual: Float[Tensor, "token *rest"], expected: Float[Tensor,
 
     A token whose vector nearly vanishes is measured against a hundredth of the mean length instead.
     """
+    return relative_errors(actual[None], expected[None], [len(actual)])[0]
+
+
+def relative_errors(
+    actual: Float[Tensor, "example token *rest"],
+    expected: Float[Tensor, "example token *rest"],
+    counts: Sequence[int],
+) -> list[float]:
+    """The same of each example of a batch, whose first tokens only are counted."""
     if actual.numel() == 0:
-        return 0.0
+        return [0.0] * len(actual)
     exact = working(torch.promote_types(actual.dtype, expected.dtype))
-    wanted = expected.to(exact).flatten(1)
-    length = wanted.norm(dim=1)
-    floor = 0.01 * length.mean() + torch.finfo(exact).tiny
-    error = (actual.to(exact).flatten(1) - wanted).norm(dim=1)
-    return float((error / length.clamp_min(floor)).max())
+    wanted = expected.to(exact).flatten(2)
+    real = torch.arange(actual.shape[1]) < torch.tensor(counts)[:, None]  # [example token]
+    real = real.to(actual.device)
+    length = torch.where(real, wanted.norm(dim=2), 0.0)
+    floor = 0.01 * length.sum(1) / real.sum(1) + torch.finfo(exact).tiny
+    error = torch.where(real, (actual.to(exact).flatten(2) - wanted).norm(dim=2), 0.0)
+    return (error / length.clamp_min(floor[:, None])).amax(1).tolist()
 
 
 def worst(errors: Iterable[float]) -> float:

@@ -23,7 +23,7 @@ class Norm:
     eps: float
     centred: bool
 
-    def deviation(self, point: Hidden) -> Float[Tensor, "token 1"]:
+    def deviation(self, point: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens 1"]:
         """σ at each token, the only part of the norm that is not linear."""
         if self.centred:
             point = point - point.mean(-1, keepdim=True)
@@ -35,7 +35,7 @@ class Norm:
             parts = parts - parts.mean(-1, keepdim=True)
         return parts if self.weight is None else parts * self.weight.to(parts.dtype)
 
-    def __call__(self, point: Hidden) -> Hidden:
+    def __call__(self, point: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:
         """The norm itself: the sum of the linear part and the bias."""
         out = self.linear(point) / self.deviation(point)
         return out if self.bias is None else out + self.bias.to(point.dtype)

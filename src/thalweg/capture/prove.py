@@ -1,6 +1,6 @@
 """Turn a watched pass into verified blocks: what cannot be proved is refused, never guessed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +12,7 @@ from thalweg.capture.linear import read_affine
 from thalweg.capture.observe import Tap
 from thalweg.capture.record import Attention, Block, Role
 from thalweg.errors import ModelError, ProofError
-from thalweg.numerics import relative_error, tolerance, working, worst
+from thalweg.numerics import relative_errors, tolerance, working, worst
 
 PARITY_ROWS = 32  # rows whose weights are checked at capture; the others when they are asked for
 
@@ -35,34 +35,37 @@ class Place:
         return self.keys.stop - self.keys.start
 
 
-def prove_block(
+def prove_blocks(
     model: nn.Module,
     wiring: Wiring,
     call: Call,
     output: Tensor,
     seen: dict[Tap, Tensor],
-    place: Place,
-) -> Block:
-    """One example's attention block, with its parity and sum-of-parts error, or a ProofError."""
+    places: Sequence[Place],
+) -> list[Block]:
+    """The attention block of every example, with its parity and sum-of-parts error, or a ProofError.
+
+    What a block adds up is computed for the whole batch at once; examples are cut out of it without their padding.
+    """
     batch, length = output.shape[:2]
+    counts = [place.query_count for place in places]
 
     def state(tap: Tap) -> Tensor:
-        rows = seen[tap].detach().reshape(batch, length, -1)
-        return alone(rows[place.example, : place.query_count])  # [query width]
+        return seen[tap].detach().reshape(batch, length, -1)  # [example query width]
 
     def alone(part: Tensor) -> Tensor:
         """A copy where the example is one of several, so that it does not keep the others in memory."""
         return part.clone() if batch > 1 else part
 
-    attention = _attention(call, output, place, alone)
+    attentions = [_attention(call, output, place, alone) for place in places]
     given, total = state(wiring.residual), state(wiring.total)
     exact = working(total.dtype)
-    heads, size = attention.heads, attention.output.shape[-1]
+    heads, size = output.shape[2:]
     width = size if wiring.added else heads * size
     weight, bias = read_affine(model.get_submodule(wiring.projection), width, total.dtype, total.device)
     if wiring.added:  # Σ_h mixed_h · W is [mixed_1, …] · [W; …; W]
         weight = weight.repeat(heads, 1)
-    branch = attention.output.flatten(1).to(exact) @ weight.to(exact)
+    branch = output.detach().flatten(2).to(exact) @ weight.to(exact)
     if bias is not None:
         branch += bias.to(exact)
     branch_norm = scale = None
@@ -70,51 +73,66 @@ def prove_block(
         branch_norm = wiring.branch_norm.read(model)
         branch = branch_norm(branch)
     if wiring.scale is not None:
-        scale = _scale(model.get_submodule(wiring.scale), total)
+        scale = _scale(model.get_submodule(wiring.scale), total[0])
         branch = branch * scale.to(exact)
     summed = given.to(exact) + wiring.multiplier * branch
     beside = state(wiring.parallel).to(exact) if wiring.parallel else 0
-    error = relative_error(summed + beside, total)
-    allowed = tolerance(total.dtype, heads * size + attention.value.shape[1])
-    if not error <= allowed:
-        _check_finite(wiring, given, attention.output, total)
+    errors = relative_errors(summed + beside, total, counts)
     where = f"{wiring.projection!r} (block {wiring.attention!r})"
-    _require(error, allowed, f"input plus attention branch at {where}", str(wiring.total))
+    for example, (attention, error) in enumerate(zip(attentions, errors, strict=True)):
+        if not error <= _allowed(attention, total.dtype):
+            rows = slice(0, counts[example])
+            _check_finite(wiring, given[example, rows], attention.output, total[example, rows])
+            _require(error, _allowed(attention, total.dtype), f"input plus attention branch at {where}", wiring.total)
 
     norm, made = None, summed
     if wiring.norm is not None and wiring.output is not None:
         made = state(wiring.output)
         norm = wiring.norm.read(model)
-        error = worst([error, relative_error(norm(summed), made)])
-        _require(error, allowed, f"the norm of the sum at {where}", str(wiring.output))
+        after = relative_errors(norm(summed), made, counts)
+        for attention, error in zip(attentions, after, strict=True):
+            _require(error, _allowed(attention, total.dtype), f"the norm of the sum at {where}", wiring.output)
+        errors = [worst(both) for both in zip(errors, after, strict=True)]
     if wiring.parallel is None:
         summed = total
         made = total if norm is None else made
-    parity = _sampled_parity(attention)
-    if not parity <= 2 * allowed:
-        _check_finite(wiring, attention.weights(), attention.value)
-    _require(parity, 2 * allowed, f"weights times values of {wiring.attention!r}", "the model's kernel")
-    return Block(
-        name=wiring.attention,
-        role=place.role,
-        attention=attention,
-        projection=weight.unflatten(0, (heads, size)),
-        bias=bias,
-        branch_norm=branch_norm,
-        scale=scale,
-        multiplier=wiring.multiplier,
-        input=given,
-        summed=summed,
-        output=made,
-        norm=norm,
-        parallel=wiring.parallel is not None,
-        queries=place.queries,
-        keys=place.keys,
-        parity=parity,
-        sum_error=error,
-        tolerance=allowed,
-        heads_added=wiring.added,
-    )
+    blocks = []
+    for place, attention, error in zip(places, attentions, errors, strict=True):
+        allowed = _allowed(attention, total.dtype)
+        parity = _sampled_parity(attention)
+        if not parity <= 2 * allowed:
+            _check_finite(wiring, attention.weights(), attention.value)
+            _require(parity, 2 * allowed, f"weights times values of {wiring.attention!r}", "the model's kernel")
+        rows = (place.example, slice(0, place.query_count))
+        parts = {id(one): alone(one[rows]) for one in (given, summed, made)}  # two of them may be the same
+        blocks.append(
+            Block(
+                name=wiring.attention,
+                role=place.role,
+                attention=attention,
+                projection=weight.unflatten(0, (heads, size)),
+                bias=bias,
+                branch_norm=branch_norm,
+                scale=scale,
+                multiplier=wiring.multiplier,
+                input=parts[id(given)],
+                summed=parts[id(summed)],
+                output=parts[id(made)],
+                norm=norm,
+                parallel=wiring.parallel is not None,
+                queries=place.queries,
+                keys=place.keys,
+                parity=parity,
+                sum_error=error,
+                tolerance=allowed,
+                heads_added=wiring.added,
+            )
+        )
+    return blocks
+
+
+def _allowed(attention: Attention, dtype: torch.dtype) -> float:
+    return tolerance(dtype, attention.heads * attention.output.shape[-1] + attention.value.shape[1])
 
 
 def _attention(call: Call, output: Tensor, place: Place, alone: Callable[[Tensor], Tensor]) -> Attention:
@@ -176,7 +194,7 @@ def not_finite(module: str) -> ModelError:
     )
 
 
-def _require(error: float, allowed: float, made: str, flowed: str) -> None:
+def _require(error: float, allowed: float, made: str, flowed: Tap | str) -> None:
     if not error <= allowed:
         raise ProofError(
             f"{made} should equal {flowed}, but differs by {error:.1e} of its size where {allowed:.1e} "

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from thalweg.capture.algebra import Wiring, discover
 from thalweg.capture.attention import Call, Handler, adding_leaves
 from thalweg.capture.observe import Pass, Tap, watch
-from thalweg.capture.prove import Place, not_finite, prove_block
+from thalweg.capture.prove import Place, not_finite, prove_blocks
 from thalweg.capture.record import Block, Role
 from thalweg.capture.states import States, find_states, what_goes_round
 from thalweg.capture.tokenwise import check_tokenwise, embedding_leaves
@@ -117,16 +117,12 @@ def run(
         )
     seen = {one.tap: one.value for one in record.seen}
     batch = len(record.calls[0][2])
-    examples = []
-    for example in range(batch):
-        length = lengths[example] if lengths else _observed(record, anatomy.roles)
-        examples.append(
-            [
-                prove_block(model, wiring, call, output, seen, _place(example, role, length))
-                for wiring, role, (_, call, output) in zip(anatomy.blocks, anatomy.roles, record.calls, strict=True)
-            ]
-        )
-    return examples, record.result
+    real = lengths or [_observed(record, anatomy.roles)] * batch
+    by_layer = [
+        prove_blocks(model, wiring, call, output, seen, [_place(*one, role) for one in enumerate(real)])
+        for wiring, role, (_, call, output) in zip(anatomy.blocks, anatomy.roles, record.calls, strict=True)
+    ]
+    return [list(blocks) for blocks in zip(*by_layer, strict=True)], record.result
 
 
 def replay(model: nn.Module, inputs: Mapping[str, Tensor], anatomy: Anatomy, handle: Handler) -> Pass:
@@ -180,7 +176,7 @@ def _observed(record: Pass, roles: Sequence[Role]) -> Lengths:
     return Lengths(lengths["encoder"], lengths["decoder"])
 
 
-def _place(example: int, role: Role, length: Lengths) -> Place:
+def _place(example: int, length: Lengths, role: Role) -> Place:
     source = slice(0, length.source or 0)
     target = slice(source.stop, source.stop + length.target)
     queries = source if role == "encoder" else target
