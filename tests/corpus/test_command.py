@@ -35,7 +35,7 @@ def test_command_when_run_twice_then_the_second_finds_everything_there(run: Run,
 
 def test_command_when_texts_fail_then_says_how_many_and_why(run: Run, tmp_path: Path) -> None:
     (tmp_path / "texts.jsonl").write_text('{"review": "a cat"}\n{"review": 5}\n{}\n')
-    words = (*MODEL, "--file", "texts.jsonl", "--out", "rows", "--text-column", "review", "--no-certificate")
+    words = (*MODEL, "--file", "texts.jsonl", "--out", "rows", "--text-column", "review", "--certificate", "")
     done = run(*words, "--methods", "alti:layer=9")
     assert done.code == 0
     assert "2 texts failed; the first said: line 2 of 'texts.jsonl' has 5 under 'review'" in " ".join(done.out.split())
@@ -48,7 +48,7 @@ def test_command_when_texts_fail_then_says_how_many_and_why(run: Run, tmp_path: 
 def test_query_when_asked_on_the_command_line_then_shows_a_table_or_json(run: Run) -> None:
     if find_spec("duckdb") is None:
         missing("duckdb is not installed: thalweg[corpus]")
-    run(*MODEL, "--file", "texts.txt", "--out", "rows", "--methods", "alti", "--target", "all", "--no-certificate")
+    run(*MODEL, "--file", "texts.txt", "--out", "rows", "--methods", "alti", "--target", "all", "--certificate", "")
     sql = "SELECT token, count(*) AS many FROM sources WHERE place = 1 GROUP BY token ORDER BY many DESC, token"
     done = run("corpus", "query", "rows", sql)
     assert done.code == 0, done.err
@@ -68,7 +68,10 @@ def test_query_when_asked_on_the_command_line_then_shows_a_table_or_json(run: Ru
         (("--file", "texts.txt"), "give --file with texts and --out with a folder"),
         (("--file", "nowhere.txt", "--out", "rows"), "cannot read 'nowhere.txt'"),
         (("--file", "texts.txt", "--out", "rows", "--methods", "alchemy"), "unknown method 'alchemy'"),
-        (("--file", "texts.txt", "--out", "rows", "--methods", "", "--no-certificate"), "no method and no certificate"),
+        (
+            ("--file", "texts.txt", "--out", "rows", "--methods", "", "--certificate", ""),
+            "no method and no certificate",
+        ),
         (("--file", "texts.txt", "--out", "model"), "not of a corpus"),
         (("--file", "texts.txt", "--out", "texts.txt"), "is a file"),
         (("--file", "texts.txt", "--out", "rows", "--json", "no/where.json"), "there is no folder 'no'"),

@@ -62,8 +62,8 @@ def test_run_when_done_then_has_a_row_for_each_text_and_says_of_what_it_is(
 def test_run_when_batches_differ_then_rows_say_the_same(
     subject: tw.Subject, file: Path, tmp_path: Path, batch: int
 ) -> None:
-    run_corpus(subject, file, tmp_path / "one", ["alti"], shard=30, certificate=False)
-    run_corpus(subject, file, tmp_path / "other", ["alti"], shard=4, batch=batch, certificate=False)
+    run_corpus(subject, file, tmp_path / "one", ["alti"], shard=30, certificate=None)
+    run_corpus(subject, file, tmp_path / "other", ["alti"], shard=4, batch=batch, certificate=None)
     for one, other in zip(read(tmp_path / "one"), read(tmp_path / "other"), strict=True):
         assert one["digest"] == other["digest"]
         assert one["methods"][0]["entropy"] == pytest.approx(other["methods"][0]["entropy"], abs=1e-4)
@@ -214,7 +214,7 @@ def test_run_when_another_is_there_then_is_refused(subject: tw.Subject, file: Pa
         ({"batch": 2}, "another choice of batch"),
         ({"target": "all"}, "another choice of target"),
         ({"max_tokens": 9}, "another choice of max_tokens"),
-        ({"certificate": False}, "another choice of certificate"),
+        ({"certificate": None}, "another choice of certificate"),
         ({"limit": 2}, "another choice of texts, digest"),
     ],
 )

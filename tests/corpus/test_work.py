@@ -1,6 +1,7 @@
 """A row says what `explain`, `mixing` and `trust` say of its text alone; what fails is a row too."""
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def test_row_when_texts_go_together_then_says_what_the_text_alone_does(subject: 
         assert (pair["method"], pair["other"]) == METHODS
 
 
-def test_row_when_its_layers_and_heads_are_asked_then_are_those_of_mixing_and_trust(subject: tw.Subject) -> None:
+def test_row_when_its_layers_are_asked_then_are_those_of_mixing(subject: tw.Subject) -> None:
     text = sentences(7)[6]
     (row,) = rows_of(subject, [text])
     mixed = tw.mixing(subject, text, ["attention_rollout"]).figures["attention_rollout"]
@@ -69,13 +70,26 @@ def test_row_when_its_layers_and_heads_are_asked_then_are_those_of_mixing_and_tr
     assert [[one["special"], one["punctuation"], one["content"]] for one in layers] == [
         pytest.approx(kinds, abs=1e-6) for kinds in mixed.by_kind.tolist()
     ]
-    heads = tw.trust(subject, text).heads
-    assert [(one["layer"], one["head"], one["verdict"], one["ambiguity"]) for one in row["heads"]] == [
-        (one.layer, one.head, one.verdict, one.ambiguity) for one in heads
-    ]
     assert {one["method"] for one in row["checks"]} == {*METHODS, "certificate"}
     assert all(one["worst"] <= one["allowed"] for one in row["checks"])
     assert row["seconds"] > 0
+
+
+@pytest.mark.parametrize("certificate", ["values", "full"])
+def test_row_when_heads_are_certified_then_says_what_trust_says(
+    subject: tw.Subject, certificate: Literal["values", "full"]
+) -> None:
+    text = sentences(7)[6]
+    (row,) = rows_of(subject, [text], make_job(subject, [], certificate=certificate))
+    for one, head in zip(row["heads"], tw.trust(subject, text).heads, strict=True):
+        assert (one["layer"], one["head"], one["rank"]) == (head.layer, head.head, head.rank)
+        assert one["ambiguity"] == head.ambiguity
+        by_values = "identifiable" if head.verdict == "identifiable" else "not identifiable by values"
+        assert one["verdict"] == (head.verdict if certificate == "full" else by_values)
+        for name in ("null_share", "null_share_row_sum", "pearson"):
+            assert one[name] == pytest.approx(getattr(head, name), abs=1e-4)
+        assert one["spearman"] == (head.spearman if certificate == "full" else None)
+    assert {one["verdict"] for one in row["heads"]} != {"identifiable"}
 
 
 def test_rows_when_all_targets_are_asked_for_then_figures_of_the_text_stand_once(subject: tw.Subject) -> None:
@@ -137,7 +151,7 @@ def test_method_when_it_fails_then_the_others_are_kept(subject: tw.Subject) -> N
 
 def test_maps_when_asked_for_then_are_the_scores_of_every_text(subject: tw.Subject) -> None:
     texts = sentences(3)
-    done = work(subject, make_job(subject, ["alti"], "all", maps=True, certificate=False), shard_of(texts))
+    done = work(subject, make_job(subject, ["alti"], "all", maps=True, certificate=None), shard_of(texts))
     for number, text in enumerate(texts):
         found = tw.explain(subject, text, "alti", "all")
         np.testing.assert_allclose(done.maps[f"{number}/alti"], found.scores, atol=1e-5)
@@ -157,7 +171,7 @@ def test_work_when_repeated_then_gives_the_same_to_the_last_digit(subject: tw.Su
         ({"methods": ["alti", "alti"]}, "different methods"),
         ({"methods": ["alti:depth=3"]}, "no parameter 'depth'"),
         ({"methods": ["alti:layer"]}, "cannot be read"),
-        ({"methods": [], "certificate": False}, "no method and no certificate"),
+        ({"methods": [], "certificate": None}, "no method and no certificate"),
         ({"methods": ["alti"], "top": 0}, "top was given 0"),
         ({"methods": ["alti"], "batch": 0}, "batch was given 0"),
         ({"methods": ["alti"], "max_tokens": 100_000}, "has positions for"),

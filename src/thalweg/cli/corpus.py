@@ -1,7 +1,7 @@
 """`thalweg corpus`: every text of a file through methods and certificates, and `corpus query`: SQL over the rows."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -23,6 +23,9 @@ from thalweg.cli.shared import (
 )
 from thalweg.errors import InputError
 
+if TYPE_CHECKING:
+    from thalweg.corpus.job import Certified
+
 app = typer.Typer(add_completion=False)
 
 
@@ -39,7 +42,9 @@ def corpus(
         str, typer.Option(help="Methods, separated by commas, options as in alti:measure=l2; or none, as in ''.")
     ] = "attention_rollout,alti",
     target: Goal = None,
-    certificate: Annotated[bool, typer.Option(help="Certify every head of every text.")] = True,
+    certificate: Annotated[
+        str, typer.Option(help="Of every head: values, or full, which asks its keys too and takes far longer; or ''.")
+    ] = "values",
     maps: Annotated[bool, typer.Option("--maps", help="Write all scores too, as safetensors.")] = False,
     top: Annotated[int, typer.Option(help="Sources that a row keeps of each method.", min=1)] = 5,
     max_tokens: Annotated[
@@ -79,7 +84,7 @@ def corpus(
         out,
         names(methods),
         number_or_text(target),
-        certificate=certificate,
+        certificate=cast("Certified | None", certificate or None),  # what it cannot be is said there
         maps=maps,
         top=top,
         max_tokens=max_tokens,

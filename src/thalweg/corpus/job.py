@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from thalweg.errors import InputError
 from thalweg.explaining import Asked
@@ -14,6 +14,8 @@ LONGEST = 512  # tokens of a text, unless more are asked for or the model has fe
 TOKENS_AT_ONCE = 2048  # of a batch, padding included; a longer text goes alone
 CHARACTERS = 2**20  # of a text; more are not even given to the tokenizer
 
+Certified = Literal["values", "full"]
+
 
 @dataclass(frozen=True)
 class Job:
@@ -21,7 +23,7 @@ class Job:
 
     methods: tuple[str, ...]
     target: int | str | tuple[int, ...] | None
-    certificate: bool
+    certificate: Certified | None
     maps: bool
     top: int
     max_tokens: int
@@ -43,7 +45,7 @@ def make_job(
     methods: Sequence[str],
     target: Asked = None,
     *,
-    certificate: bool = True,
+    certificate: Certified | None = "values",
     maps: bool = False,
     top: int = 5,
     max_tokens: int | None = None,
@@ -54,7 +56,10 @@ def make_job(
         raise InputError("a corpus is a file of texts; the model was loaded without a tokenizer")
     if isinstance(methods, str) or len(set(methods)) < len(methods):
         raise InputError(f"expected a list of different methods; {methods!r} was given")
-    if not methods and not certificate:
+    if certificate is not None and certificate not in get_args(Certified):
+        expected = ", ".join(map(repr, get_args(Certified)))
+        raise InputError(f"certificate was given {certificate!r}; expected {expected} or none")
+    if not methods and certificate is None:
         raise InputError("no method and no certificate was asked for; choose one or more")
     for name in methods:
         chosen, options = split_options(name)

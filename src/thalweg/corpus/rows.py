@@ -13,11 +13,12 @@ from thalweg.capture.record import Capture
 from thalweg.corpus.shards import Text
 from thalweg.errors import MissingExtraError
 from thalweg.explaining import touched
+from thalweg.identifiability.brief import Brief
 from thalweg.results.attribution import Attribution
 from thalweg.results.comparison import Comparison
 from thalweg.results.mixing import KINDS
 from thalweg.results.receipt import Receipt
-from thalweg.results.trust import Certificate
+from thalweg.results.trust import Certificate, Head
 
 SCHEMA = 1
 SAID = 500  # characters of an error that are kept
@@ -155,14 +156,15 @@ def layers_of(capture: Capture, found: Attribution, name: str) -> list[Row]:
     ]
 
 
-def heads_of(certificate: Certificate) -> list[Row]:
-    """The certificate of every head, in figures."""
+def heads_of(certificate: Certificate | Brief) -> list[Row]:
+    """The certificate of every head, in figures; the order within rows is asked by a whole one only."""
     plain = ("layer", "head", "verdict", "rank", "ambiguity")
-    figures = ("null_share", "null_share_row_sum", "pearson", "spearman")
+    figures = ("null_share", "null_share_row_sum", "pearson")
     return [
         {
             **{name: getattr(head, name) for name in plain},
             **{name: _finite(getattr(head, name)) for name in figures},
+            "spearman": _finite(head.spearman) if isinstance(head, Head) else None,
         }
         for head in certificate.heads
     ]

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from thalweg.capture.run import check_ready
-from thalweg.corpus.job import Job, make_job
+from thalweg.corpus.job import Certified, Job, make_job
 from thalweg.corpus.result import Corpus
 from thalweg.corpus.shards import Reader, Survey, shards
 from thalweg.corpus.storage import Folder
@@ -31,7 +31,7 @@ def run_corpus(
     methods: Sequence[str] = METHODS,
     target: Asked = None,
     *,
-    certificate: bool = True,
+    certificate: Certified | None = "values",
     maps: bool = False,
     top: int = 5,
     max_tokens: int | None = None,
@@ -44,7 +44,8 @@ def run_corpus(
 
     `file` has one text per line, or is a .csv, .tsv, .jsonl or .parquet with texts in a `column`. `methods` may have
     options, as in "alti:measure=l2"; `target` is as in `explain`. Of each method the `top` sources are kept, all
-    scores as safetensors with `maps`. Texts of more than `max_tokens` tokens (512, or the model's positions), and
+    scores as safetensors with `maps`. `certificate` "values" says for every head what its values do; "full" asks its
+    keys too and costs many times more. Texts of more than `max_tokens` tokens (512, or the model's positions), and
     whatever else fails, become rows with their error. `batch` texts of like length go through the model together;
     `shard` of them are written together. The same call again goes on where a run was stopped.
 

@@ -23,8 +23,9 @@ from thalweg.corpus.rows import (
 from thalweg.corpus.shards import Shard, Text
 from thalweg.errors import InputError, said
 from thalweg.explaining import explain, predicted, resolve
+from thalweg.identifiability.brief import Brief, briefs
 from thalweg.identifiability.certificate import certify
-from thalweg.models.encode import Encoded, encode
+from thalweg.models.encode import encode
 from thalweg.models.load import Subject
 from thalweg.registry import split_options
 
@@ -83,12 +84,12 @@ def work(subject: Subject, job: Job, shard: Shard, tick: Tick | None = None) -> 
     if tick is not None and rows:
         tick(len(rows))
     for batch in batches(waiting, job.batch):
-        for text, capture, seconds in _captured(subject, batch):
+        for text, capture, brief, seconds in _captured(subject, job, batch):
             if isinstance(capture, Exception):
                 rows[text.number] = [_failed(text, capture)]
             else:
                 try:
-                    rows[text.number] = _rows(subject, job, text, capture, seconds, done)
+                    rows[text.number] = _rows(subject, job, text, capture, brief, seconds, done)
                 except Exception as error:  # noqa: BLE001
                     rows[text.number] = [_failed(text, error)]
             if tick is not None:
@@ -102,7 +103,7 @@ def learn(subject: Subject, text: Text) -> bool:
     Whoever works on a part of a corpus learns from the same text, so that all know the same.
     """
     try:
-        encoded = _encoded(subject, text)
+        encoded = encode(subject.model, subject.tokenizer, _readable(text))
     except InputError:
         return False
     subject.anatomy(encoded)
@@ -122,43 +123,63 @@ def batches(waiting: Sequence[tuple[int, Text]], most: int) -> Iterator[list[Tex
 
 
 def _length(subject: Subject, job: Job, text: Text) -> int:
-    """How many tokens a text has; what cannot be read, or is too long, is refused."""
-    lengths = _encoded(subject, text).lengths
-    assert lengths is not None
-    count = (lengths[0].source or 0) + lengths[0].target
+    """How many tokens a text has; what was not read, or is too long, is refused."""
+    assert subject.tokenizer is not None
+    count = len(subject.tokenizer(_readable(text))["input_ids"])  # pyright: ignore[reportArgumentType]
     if count > job.max_tokens:
         raise InputError(f"the text has {count} tokens, and {job.max_tokens} are allowed: shorten or split it")
     return count
 
 
-def _encoded(subject: Subject, text: Text) -> Encoded:
+def _readable(text: Text) -> str:
     if text.error is not None:
         raise InputError(text.error)
     if len(text.text) > CHARACTERS:
         raise InputError(f"the text has {len(text.text)} characters; expected {CHARACTERS} at most: split it")
-    return encode(subject.model, subject.tokenizer, text.text)
+    return text.text
 
 
-def _captured(subject: Subject, batch: list[Text]) -> Iterator[tuple[Text, Capture | Exception, float]]:
-    """A capture of each text and the seconds it took; where a batch fails, of each text alone."""
+def _captured(
+    subject: Subject, job: Job, batch: list[Text]
+) -> Iterator[tuple[Text, Capture | Exception, Brief | Exception | None, float]]:
+    """A capture of each text, what its values say if that is asked for, and the seconds both took.
+
+    Where a batch fails each text goes alone.
+    """
     start = perf_counter()
     try:
         found = subject.capture([text.text for text in batch])
         assert isinstance(found, list)
     except Exception as error:  # noqa: BLE001 - one of them is the reason, and the others are not to suffer
         if len(batch) == 1:
-            yield batch[0], error, 0.0
+            yield batch[0], error, None, 0.0
             return
         for text in batch:
-            yield from _captured(subject, [text])
+            yield from _captured(subject, job, [text])
         return
+    said_by_values = _briefs(found) if job.certificate == "values" else [None] * len(found)
     each = (perf_counter() - start) / len(batch)
     found.reverse()
-    for text in batch:
-        yield text, found.pop(), each  # one that was worked on is not kept
+    for text, brief in zip(batch, said_by_values, strict=True):
+        yield text, found.pop(), brief, each  # a capture that was worked on is not kept
 
 
-def _rows(subject: Subject, job: Job, text: Text, capture: Capture, seconds: float, done: Done) -> list[Row]:
+def _briefs(captures: list[Capture]) -> list[Brief | Exception]:
+    try:
+        return [*briefs(captures)]
+    except Exception as error:  # noqa: BLE001
+        return [error] if len(captures) == 1 else [one for capture in captures for one in _briefs([capture])]
+
+
+def _rows(
+    subject: Subject,
+    job: Job,
+    text: Text,
+    capture: Capture,
+    brief: Brief | Exception | None,
+    seconds: float,
+    done: Done,
+) -> list[Row]:
     start = perf_counter()
     goal, pooled = resolve(capture, job.target)
     found: dict[str, Attribution] = {}
@@ -173,7 +194,9 @@ def _rows(subject: Subject, job: Job, text: Text, capture: Capture, seconds: flo
     first: Row = {"layers": [row for name, one in found.items() for row in layers_of(capture, one, name)]}
     if job.certificate:
         try:
-            certificate = certify(capture)
+            certificate = certify(capture) if brief is None else brief
+            if isinstance(certificate, Exception):
+                raise certificate
             first["heads"] = heads_of(certificate)
             receipts["certificate"] = certificate.receipt
         except Exception as error:  # noqa: BLE001 - nor is a certificate

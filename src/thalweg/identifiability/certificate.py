@@ -4,16 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from scipy.stats import rankdata
 from torch import Tensor
 
 from thalweg.axes import HeadMaps
 from thalweg.capture.record import Block, Capture
 from thalweg.identifiability.keys import free_ambiguity, query_ambiguity
 from thalweg.identifiability.layer import certify_layer
+from thalweg.identifiability.sums import Sums
 from thalweg.identifiability.value_space import ValueSpace, value_space
-from thalweg.numerics import worst
 from thalweg.progress import progress
 from thalweg.results.receipt import Check, Receipt, block_checks
 from thalweg.results.trust import Certificate, Head, Layer, Received, Verdict
@@ -44,8 +46,8 @@ def certify(capture: Capture, layers: Sequence[int] | None = None, watch: Watch 
             sums = _measure(block, space, _classes(capture, block), show)
             heads += [_head(number, head, block, space, sums) for head in range(block.attention.heads)]
             whole.append(certify_layer(number, block, space))
-            parity.append(worst(sums.parity))
-            errors.append(worst(sums.effective_error))
+            parity.append(sums.rows.parity)
+            errors.append(sums.rows.error)
             allowed.append(2 * space.cut)
             report(done + 1, len(chosen))
     checks = {
@@ -63,15 +65,12 @@ def certify(capture: Capture, layers: Sequence[int] | None = None, watch: Watch 
 class _Sums:
     """What is added up over blocks of rows, for each head."""
 
-    moments: Float[Tensor, "6 head"]  # count, Σa, Σe, Σa², Σe², Σae over visible weights
-    null: Float[Tensor, "2 head"]  # Σ(a − e)², without and with the row-sum constraint
+    rows: Sums
     ranks: Float[Tensor, "2 head"]  # sum of rank correlations, and of how many rows
     received: Float[Tensor, "3 class head"]
     classes: tuple[str, ...]
     given_keys: list[Int[Tensor, "head row"]] = field(default_factory=list)
     row_sums: list[Float[Tensor, "2 head"]] = field(default_factory=list)
-    parity: list[float] = field(default_factory=list)
-    effective_error: list[float] = field(default_factory=list)
 
 
 def _measure(
@@ -81,19 +80,14 @@ def _measure(
     show: Callable[[HeadMaps, HeadMaps], None] | None = None,
 ) -> _Sums:
     heads = block.attention.heads
-    zeros = torch.zeros(6, heads, dtype=torch.float64)
-    sums = _Sums(zeros, zeros[:2].clone(), zeros[:2].clone(), torch.zeros(3, len(classes), heads), tuple(classes))
+    ranks = torch.zeros(2, heads, dtype=torch.float64)
+    sums = _Sums(Sums(heads), ranks, torch.zeros(3, len(classes), heads), tuple(classes))
     members = torch.stack(list(classes.values()))  # [class key]
     for rows, weights, parity in block.rows():
-        sums.parity.append(parity)
-        effective, with_sum = (space.effective(rows, weights, row_sum) for row_sum in (False, True))
+        effective, with_sum = sums.rows.add_rows(space, rows, weights, parity)
         if show is not None:
             show(weights, with_sum)
         seen = space.supports[rows].to(weights.device)
-        sums.moments += _moments(weights, effective, seen)
-        away = torch.stack([(weights - one).square().sum((1, 2)) for one in (effective, with_sum)])
-        sums.null += away.cpu().double()
-        sums.effective_error.append(_error(space, weights, effective))
         if effective is not weights:
             sums.ranks += _rank_correlations(weights, effective, seen)
         totals = effective.sum(-1)  # [head row]
@@ -107,43 +101,24 @@ def _measure(
     return sums
 
 
-def _moments(weights: HeadMaps, effective: HeadMaps, seen: Bool[Tensor, "row key"]) -> Float[Tensor, "6 head"]:
-    """Raw moments of the visible pairs; what is hidden is zero in both."""
-    count = torch.full((len(weights),), float(seen.sum()), dtype=torch.float64)
-    pairs = (weights.sum((1, 2)), effective.sum((1, 2)))
-    squares = (weights.square(), effective.square(), weights * effective)
-    found = [*pairs, *(one.sum((1, 2)) for one in squares)]
-    return torch.stack([count, *(one.cpu().double() for one in found)])
-
-
-def _error(space: ValueSpace, weights: HeadMaps, effective: HeadMaps) -> float:
-    """How far attention without its null component misses the output: of T's largest singular value, per unit row."""
-    if effective is weights:
-        return 0.0
-    missed = (weights - effective) @ space.matrix.to(weights)  # [head row column]
-    return float((missed.norm(dim=-1) / weights.norm(dim=-1).clamp_min(torch.finfo(weights.dtype).tiny)).max())
-
-
 def _rank_correlations(
     weights: HeadMaps, effective: HeadMaps, seen: Bool[Tensor, "row key"]
 ) -> Float[Tensor, "2 head"]:
     """Spearman's correlation over the visible keys of each row: its sum over rows, and how many rows have one."""
     first, second = (_ranks(one, seen) for one in (weights, effective))
     product = (first * second).sum(-1)  # [head row]
-    size = (first.square().sum(-1) * second.square().sum(-1)).sqrt()
+    size = np.sqrt((first**2).sum(-1) * (second**2).sum(-1))
     known = size > 0  # a row of equal weights has no order
-    found = torch.where(known, product / torch.where(known, size, 1.0), 0.0)
-    return torch.stack([found.sum(1), known.sum(1)]).cpu().double()
+    found = np.divide(product, size, out=np.zeros_like(size), where=known)
+    return torch.from_numpy(np.stack([found.sum(1), known.sum(1)]))
 
 
-def _ranks(maps: HeadMaps, seen: Bool[Tensor, "row key"]) -> HeadMaps:
+def _ranks(maps: HeadMaps, seen: Bool[Tensor, "row key"]) -> Float[np.ndarray, "head row key"]:
     """Ranks of the visible weights of each row, ties shared, their mean subtracted; zero where hidden."""
-    maps = maps.masked_fill(~seen, torch.inf).contiguous()
-    ordered = maps.sort(-1).values
-    below, upto = (torch.searchsorted(ordered, maps, right=right) for right in (False, True))
-    ranks = (below + upto).to(maps.dtype)
-    mean = (ranks * seen).sum(-1, keepdim=True) / seen.sum(-1, keepdim=True)
-    return (ranks - mean) * seen
+    visible = seen.cpu().numpy()
+    ranks = rankdata(np.where(visible, maps.cpu().numpy(), np.inf), axis=-1)
+    mean = (ranks * visible).sum(-1, keepdims=True) / visible.sum(-1, keepdims=True)
+    return (ranks - mean) * visible
 
 
 def _head(layer: int, head: int, block: Block, space: ValueSpace, sums: _Sums) -> Head:
@@ -152,9 +127,8 @@ def _head(layer: int, head: int, block: Block, space: ValueSpace, sums: _Sums) -
     ambiguity = space.ambiguity[head]
     determined = int((ambiguity == 0).sum())
     given = torch.cat(sums.given_keys, 1)[head] if sums.given_keys else None
-    count, mean_raw, mean_effective, raw_square, effective_square, product = sums.moments[:, head].tolist()
+    null_share, null_share_row_sum = sums.rows.null_shares()[:, head].tolist()
     correlated, rows = sums.ranks[:, head].tolist()
-    untouched = not sums.null[0, head]
     widest = int(space.supports.sum(-1).argmax())
     rank, rank_with_ones = int(space.rank[head, widest]), int(space.rank_with_ones[head, widest])
     capacity = int(space.capacity[head]) + (not space.sinks)  # rows that sum to one show one dimension more
@@ -187,12 +161,10 @@ def _head(layer: int, head: int, block: Block, space: ValueSpace, sums: _Sums) -
             if key_size is not None and queries == keys and space.everything
             else None
         ),
-        null_share=(sums.null[0, head].item() / raw_square) ** 0.5,
-        null_share_row_sum=(sums.null[1, head].item() / raw_square) ** 0.5,
-        pearson=1.0
-        if untouched
-        else _correlation(count, mean_raw, mean_effective, raw_square, effective_square, product),
-        spearman=1.0 if untouched else correlated / rows if rows else float("nan"),
+        null_share=null_share,
+        null_share_row_sum=null_share_row_sum,
+        pearson=sums.rows.pearson()[head],
+        spearman=1.0 if not null_share else correlated / rows if rows else float("nan"),
         effective_row_sums=(float(row_sums[:, 0].min()), float(row_sums[:, 1].max())),
         longest=(rank if space.sinks else rank_with_ones) if saturated else capacity,
         received={
@@ -205,13 +177,6 @@ def _verdict(queries: int, determined: int, given: Int[Tensor, " query"] | None)
     if determined == queries:
         return "identifiable"
     return "identifiable given the keys" if given is not None and not given.any() else "not identifiable"
-
-
-def _correlation(count: float, one: float, other: float, ones: float, others: float, product: float) -> float:
-    """Pearson's correlation from sums; NaN where one side is constant."""
-    covariance = product - one * other / count
-    spread = (ones - one**2 / count) * (others - other**2 / count)
-    return covariance / spread**0.5 if spread > 0 else float("nan")
 
 
 def _classes(capture: Capture, block: Block) -> dict[str, Bool[Tensor, " key"]]:

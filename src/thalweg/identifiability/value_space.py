@@ -26,6 +26,14 @@ GRAM_ELEMENTS = 2**22  # numbers in the Gram matrices of rows that are solved at
 
 
 @dataclass(frozen=True, eq=False)
+class Outward:
+    """What stands for W_O: L with L·Lᵀ = W_O·W_Oᵀ, and W_O's rank. It is the same for every input."""
+
+    factor: Float[Tensor, "head value_size value_size"]
+    rank: Int[Tensor, " head"]
+
+
+@dataclass(frozen=True, eq=False)
 class ValueSpace:
     """The spaces of one block's heads, in double precision.
 
@@ -147,8 +155,8 @@ def value_space(block: Block) -> ValueSpace:
     supports = attention.visible().cpu()
     dtype = working(attention.value.dtype)
     cut = tolerance(dtype, max(values.shape[1:]))
-    outward, capacity = _outward(double(block.projection), cut)
-    matrix = values @ outward  # [head key column]
+    outward = outward_map(block)
+    matrix = values @ outward.factor  # [head key column]
     left, found = _factors(matrix, dtype)
     unit = torch.where(found[:, :1] > 0, found[:, :1], 1.0)
     found, matrix = found / unit, matrix / unit[..., None]
@@ -172,7 +180,17 @@ def value_space(block: Block) -> ValueSpace:
         rank, rank_with_ones = (torch.stack(one) for one in zip(*ranks, strict=True))
     ones = torch.where((whole_with_ones > whole)[:, None], ones / left_out[:, None], 0.0)
     return ValueSpace(
-        matrix, found, cut, basis, ones, supports, everything, rank, rank_with_ones, capacity, attention.has_sinks
+        matrix=matrix,
+        singular_values=found,
+        cut=cut,
+        basis=basis,
+        ones=ones,
+        supports=supports,
+        everything=everything,
+        rank=rank,
+        rank_with_ones=rank_with_ones,
+        capacity=outward.rank,
+        sinks=attention.has_sinks,
     )
 
 
@@ -222,20 +240,20 @@ def row_ranks(
     return ranks[0], ranks[1]
 
 
-def _outward(
-    projection: Float[Tensor, "head value_size width"], cut: float
-) -> tuple[Float[Tensor, "head value_size value_size"], Int[Tensor, " head"]]:
-    """L with L·Lᵀ = W_O·W_Oᵀ, so that V·L stands for T, and the rank of W_O; by Cholesky where it is clearly full."""
+def outward_map(block: Block) -> Outward:
+    """L by Cholesky's factorisation where the rank of W_O is clearly full, else from a triangular factor of W_O."""
+    projection = double(block.projection)  # [head value_size width]
+    cut = tolerance(working(block.attention.value.dtype), projection.shape[1])
     gram = projection @ projection.mT
     factor, failed = torch.linalg.cholesky_ex(gram)
     if not failed.any():
         inverse = torch.cholesky_inverse(factor).diagonal(dim1=-2, dim2=-1).sum(-1)  # at least σ_min⁻²
         size = gram.diagonal(dim1=-2, dim2=-1).sum(-1)  # at least σ_max²
         if bool((1e4 * max(cut, 1e-8) ** 2 * size * inverse < 1).all()):
-            return factor, torch.full((len(gram),), gram.shape[-1])
+            return Outward(factor, torch.full((len(gram),), gram.shape[-1]))
     factor = torch.linalg.qr(projection.mT, mode="r").R.mT  # W_Oᵀ = Q·R
     sizes = torch.linalg.svdvals(factor)
-    return factor, (sizes > cut * sizes[:, :1]).sum(-1)
+    return Outward(factor, (sizes > cut * sizes[:, :1]).sum(-1))
 
 
 def _factors(matrix: Matrices, dtype: torch.dtype) -> tuple[Bases, Sizes]:
@@ -244,13 +262,15 @@ def _factors(matrix: Matrices, dtype: torch.dtype) -> tuple[Bases, Sizes]:
     From the Gram matrix, several times faster: its error, 1e-8 of the largest singular value, is far below
     the rounding of a model in single or half precision. One in double precision gets the full decomposition.
     """
-    if dtype == torch.float64 or matrix.shape[1] < matrix.shape[2]:
+    if dtype == torch.float64:
         left, values, _ = torch.linalg.svd(matrix, full_matrices=False)
         return left, values
-    squares, right = torch.linalg.eigh(matrix.mT @ matrix)
-    values = squares.clamp_min(0).sqrt().flip(-1)
-    left = matrix @ right.flip(-1) / values.clamp_min(torch.finfo(values.dtype).tiny)[:, None, :]
-    return left, values
+    short = matrix.shape[1] < matrix.shape[2]
+    squares, vectors = torch.linalg.eigh(matrix @ matrix.mT if short else matrix.mT @ matrix)
+    values, vectors = squares.clamp_min(0).sqrt().flip(-1), vectors.flip(-1)
+    if short:
+        return vectors, values
+    return matrix @ vectors / values.clamp_min(torch.finfo(values.dtype).tiny)[:, None, :], values
 
 
 def singular_values(
