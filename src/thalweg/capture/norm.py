@@ -25,20 +25,27 @@ class Norm:
 
     def deviation(self, point: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens 1"]:
         """σ at each token, the only part of the norm that is not linear."""
-        if self.centred:
-            point = point - point.mean(-1, keepdim=True)
-        return (point.square().mean(-1, keepdim=True) + self.eps).sqrt()
+        return self._size(self._centred(point))
 
     def linear(self, parts: Float[Tensor, "*parts width"]) -> Float[Tensor, "*parts width"]:
         """L applied to each part; divide by `deviation` to get what the part adds to the output."""
-        if self.centred:
-            parts = parts - parts.mean(-1, keepdim=True)
-        return parts if self.weight is None else parts * self.weight.to(parts.dtype)
+        return self._weighted(self._centred(parts))
 
     def __call__(self, point: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:
         """The norm itself: the sum of the linear part and the bias."""
-        out = self.linear(point) / self.deviation(point)
+        centred = self._centred(point)
+        out = self._weighted(centred / self._size(centred))
         return out if self.bias is None else out + self.bias.to(point.dtype)
+
+    def _centred(self, parts: Tensor) -> Tensor:
+        return parts - parts.mean(-1, keepdim=True) if self.centred else parts
+
+    def _weighted(self, centred: Tensor) -> Tensor:
+        return centred if self.weight is None else centred * self.weight.to(centred.dtype)
+
+    def _size(self, centred: Tensor) -> Tensor:
+        square = torch.linalg.vector_norm(centred, dim=-1, keepdim=True).square()
+        return (square / centred.shape[-1] + self.eps).sqrt()
 
 
 @dataclass(frozen=True)

@@ -75,9 +75,9 @@ def prove_blocks(
     if wiring.scale is not None:
         scale = _scale(model.get_submodule(wiring.scale), total[0])
         branch = branch * scale.to(exact)
-    summed = given.to(exact) + wiring.multiplier * branch
-    beside = state(wiring.parallel).to(exact) if wiring.parallel else 0
-    errors = relative_errors(summed + beside, total, counts)
+    summed = torch.add(given.to(exact), branch, alpha=wiring.multiplier)
+    everything = summed if wiring.parallel is None else summed + state(wiring.parallel).to(exact)
+    errors = relative_errors(everything, total, counts)
     where = f"{wiring.projection!r} (block {wiring.attention!r})"
     for example, (attention, error) in enumerate(zip(attentions, errors, strict=True)):
         if not error <= _allowed(attention, total.dtype):
@@ -159,13 +159,21 @@ def _attention(call: Call, output: Tensor, place: Place, alone: Callable[[Tensor
         query=alone(call.query[example, :, :rows].detach()),
         key=alone(call.key[example, :, :columns].detach()),
         scaling=call.query.shape[-1] ** -0.5 if scaling is None else float(scaling),
-        mask=crop(call.mask),
+        mask=_hiding(crop(call.mask)),
         bias=crop(options.get("position_bias")),
         causal=call.causal,
         window=call.window,
         softcap=options.get("softcap"),
         sinks=None if sinks is None else sinks.detach(),
     )
+
+
+def _hiding(mask: Tensor | None) -> Tensor | None:
+    """A mask that hides nothing, now that padding is cut away, is none."""
+    if mask is None:
+        return None
+    idle = mask.all() if mask.dtype == torch.bool else not mask.any()
+    return None if idle else mask
 
 
 def _sampled_parity(attention: Attention) -> float:

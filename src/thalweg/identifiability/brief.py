@@ -96,11 +96,10 @@ class _Basis:
 
     def split(self, weights: HeadMaps) -> tuple[Moments, Lost]:
         """What e = a·U·Uᵀ adds up to, without making it: Σe² = Σae = ‖a·U‖², and what is along 1 is lost no more."""
+        if self.columns is None:
+            return torch.zeros(6, len(weights), dtype=torch.float64), torch.zeros(2, len(weights), dtype=torch.float64)
         exact = double(weights)
         square = _square(exact)
-        if self.columns is None:
-            zero = torch.zeros_like(square)
-            return torch.stack([zero, zero, zero, square, square, square]), torch.stack([zero, zero])
         shown = exact @ self.columns  # [head row column]
         kept, along = _square(shown[..., :-1]), _square(shown[..., -1:])
         made = (shown.sum(1) * self.columns.sum(1))[:, :-1].sum(1)
@@ -119,20 +118,20 @@ def _basis(block: Block, outward: Outward) -> _Basis | None:
     keys, width = matrix.shape[1:]
     cut = tolerance(working(attention.value.dtype), max(keys, width))
     gram = matrix @ matrix.mT if keys <= width else matrix.mT @ matrix
-    factor, failed = torch.linalg.cholesky_ex(gram)
+    factor, failed = torch.linalg.cholesky_ex(gram)  # F·Fᵀ
     if failed.any():
         return None
+    inverse = torch.linalg.solve_triangular(factor, torch.eye(len(factor[0]), dtype=factor.dtype), upper=False)
     size = gram.diagonal(dim1=-2, dim2=-1).sum(-1)  # at least σ_max², at most as often as there are columns
-    inverse = torch.cholesky_inverse(factor).diagonal(dim1=-2, dim2=-1).sum(-1)  # at least σ_min⁻²
-    smallest = (size * inverse).rsqrt()  # at most σ_min/σ_max
+    smallest = (size * _square(inverse)).rsqrt()  # ‖F⁻¹‖² is at least σ_min⁻², so this is at most σ_min/σ_max
     if not bool((smallest > cut).all()):
         return None
     if keys <= width:
         return _Basis(keys, cut)
-    columns = torch.linalg.solve_triangular(factor, matrix.mT, upper=False).mT
+    columns = matrix @ inverse.mT
     if bool((smallest < WELL_CONDITIONED).any()):  # rounding left the columns less than orthogonal
         again, _ = torch.linalg.cholesky_ex(columns.mT @ columns)
-        columns = torch.linalg.solve_triangular(again, columns.mT, upper=False).mT
+        columns = torch.linalg.solve_triangular(again.mT, columns, upper=True, left=False)
     even = torch.full((len(matrix), keys, 1), keys**-0.5, dtype=matrix.dtype)
     ones = even - columns @ (columns.mT @ even)
     left_out = ones.norm(dim=1)[:, 0]

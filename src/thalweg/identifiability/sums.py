@@ -58,7 +58,7 @@ class Sums:
 
     def null_shares(self) -> Lost:
         """Norm of the part without effect, relative to attention's."""
-        return (self.lost / self.moments[3]).sqrt()
+        return torch.where(self.lost > 0, self.lost / self.moments[3], 0.0).sqrt()
 
     def pearson(self) -> list[float]:
         """Correlation of raw and effective attention over all visible weights: one where they are the same."""
