@@ -1,0 +1,167 @@
+"""Small charts as SVG: lines with bands, stacked columns, a grid of stacked bars. Figures stand in titles and tables."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+
+from thalweg.views.elements import Markup, el
+
+WIDTH, HEIGHT = 340, 224
+LEFT, RIGHT, TOP, BOTTOM = 46, 12, 10, 40
+LABELS = 8  # along an axis, at most
+COLOURS = 6  # that are told apart
+CELL, BAR, MARGIN = 46, 8, 62  # of a grid
+
+Scale = Callable[[float], float]
+Said = Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A mean with its band at a place, and what is said of it."""
+
+    x: float
+    mean: float
+    low: float
+    high: float
+    said: str
+
+
+@dataclass(frozen=True)
+class Line:
+    number: int  # which colour it has
+    points: Sequence[Point]
+
+
+@dataclass(frozen=True)
+class Column:
+    """Parts on top of each other, by the class of their colour, between two places."""
+
+    start: float
+    stop: float
+    parts: Sequence[tuple[str, float]]
+    said: str
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:g} %".replace("-", "−")
+
+
+def lines(title: str, x: str, y: str, series: Sequence[Line], places: Sequence[float], said: Said = percent) -> Markup:
+    """Means as lines within their bands; `places` are where the axis below may have numbers."""
+    points = [one for line in series for one in line.points]
+    ticks = _ticks(min(0.0, *(one.low for one in points)), max(one.high for one in points))
+    first, last = min(places), max(places)
+    across = _scale(first, last if last > first else first + 1, LEFT + 6, WIDTH - RIGHT - 6)
+    up = _scale(ticks[0], ticks[-1], HEIGHT - BOTTOM, TOP)
+    drawn: list[Markup] = []
+    for line in series:
+        edge = [(one.x, one.high) for one in line.points] + [(one.x, one.low) for one in reversed(line.points)]
+        drawn.append(el("polygon", points=_path(edge, across, up), class_=f"band {colour(line.number)}"))
+    for line in series:
+        path = _path([(one.x, one.mean) for one in line.points], across, up)
+        drawn.append(el("polyline", points=path, class_=f"line {colour(line.number)}"))
+        drawn += [
+            el("circle", el("title", one.said), cx=across(one.x), cy=up(one.mean), r=3.0, class_=colour(line.number))
+            for one in line.points
+        ]
+    axes = _axes(x, y, [(across(one), f"{one:g}") for one in _few(places)], [(up(one), said(one)) for one in ticks])
+    return _figure(title, *axes, *drawn)
+
+
+def columns(title: str, x: str, y: str, stacks: Sequence[Column], said: Said = percent) -> Markup:
+    """Parts of columns on top of each other."""
+    ticks = _ticks(0.0, max(sum(size for _, size in one.parts) for one in stacks))
+    places = sorted({place for one in stacks for place in (one.start, one.stop)})
+    across = _scale(places[0], places[-1], LEFT + 2, WIDTH - RIGHT - 2)
+    up = _scale(ticks[0], ticks[-1], HEIGHT - BOTTOM, TOP)
+    drawn: list[Markup] = []
+    for one in stacks:
+        left, right, below = across(one.start) + 0.5, across(one.stop) - 0.5, 0.0
+        parts: list[Markup] = [el("title", one.said)]
+        for kind, size in one.parts:
+            top, bottom = up(below + size), up(below)
+            parts.append(el("rect", x=left, y=top, width=max(1.0, right - left), height=bottom - top, class_=kind))
+            below += size
+        drawn.append(el("g", *parts))
+    axes = _axes(x, y, [(across(one), f"{one:g}") for one in _few(places)], [(up(one), said(one)) for one in ticks])
+    return _figure(title, *axes, *drawn)
+
+
+def grid(
+    title: str, rows: Sequence[int], cells: Sequence[tuple[int, int, str, Sequence[tuple[str, float]], str]]
+) -> Markup:
+    """Layers upwards, heads across: of each its row and column, a short text, the parts of a bar, what is said of it."""
+    heads = 1 + max(column for _, column, *_ in cells)
+    place = {row: number for number, row in enumerate(sorted(rows, reverse=True))}
+    height = len(place) * 32 + 40
+    drawn: list[Markup] = []
+    for row, number in place.items():
+        drawn.append(el("text", f"layer {row}", x=0, y=number * 32 + 20, class_="name"))
+    for head in range(heads):
+        centre = MARGIN + head * CELL + (CELL - 6) / 2
+        drawn.append(el("text", head, x=centre, y=len(place) * 32 + 14, text_anchor="middle"))
+    drawn.append(el("text", "head", x=MARGIN, y=height - 4))
+    for row, column, text, parts, said in cells:
+        left, top = float(MARGIN + column * CELL), place[row] * 32
+        inside: list[Markup] = [
+            el("title", said),
+            el("text", text, x=left + (CELL - 6) / 2, y=top + 15, text_anchor="middle", class_="value"),
+        ]
+        for kind, share in parts:
+            wide = share * (CELL - 6)
+            inside.append(el("rect", x=left, y=top + 20, width=wide, height=BAR, class_=kind))
+            left += wide
+        drawn.append(el("g", *inside))
+    width = MARGIN + heads * CELL
+    picture = el("svg", *drawn, viewBox=f"0 0 {width} {height}", width=width, height=height, role="img", aria_label=title)
+    return el("div", picture, class_="chart grid scroll", tabindex="0", role="region", aria_label=title)
+
+
+def colour(number: int) -> str:
+    return f"series-{number % COLOURS}"
+
+
+def legend(names: Sequence[tuple[str, object]]) -> Markup:
+    """Which colour is what."""
+    return el("p", *(el("span", el("span", class_=f"swatch {kind}"), one) for kind, one in names), class_="legend marks")
+
+
+def _figure(title: str, *drawn: Markup) -> Markup:
+    label = f"{title}; the figures are in the table below"
+    picture = el("svg", *drawn, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=label)
+    return el("figure", el("figcaption", title), picture, class_="chart")
+
+
+def _axes(x: str, y: str, below: Sequence[tuple[float, str]], beside: Sequence[tuple[float, str]]) -> list[Markup]:
+    drawn: list[Markup] = []
+    for height, text in beside:
+        drawn.append(el("line", x1=LEFT, x2=WIDTH - RIGHT, y1=height, y2=height, class_="rule"))
+        drawn.append(el("text", text, x=LEFT - 5, y=height + 4, text_anchor="end"))
+    for place, text in below:
+        drawn.append(el("text", text, x=place, y=HEIGHT - BOTTOM + 16, text_anchor="middle"))
+    drawn.append(el("text", x, x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 6, text_anchor="middle"))
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    drawn.append(el("text", y, x=9, y=middle, text_anchor="middle", transform=f"rotate(-90 9 {middle:g})"))
+    return drawn
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers around all values, few of them."""
+    size = max(high - low, 1e-9)
+    rough = 10 ** floor(log10(size / 4))
+    step = next(one * rough for one in (1, 2, 2.5, 5, 10) if size / (one * rough) <= 5)
+    first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
+    return [round(number * step, 10) for number in range(first, max(last, first + 1) + 1)]
+
+
+def _few(places: Sequence[float]) -> Sequence[float]:
+    return places[:: ceil(len(places) / LABELS)]
+
+
+def _scale(low: float, high: float, start: float, stop: float) -> Scale:
+    return lambda value: start + (value - low) / (high - low) * (stop - start)
+
+
+def _path(points: Sequence[tuple[float, float]], across: Scale, up: Scale) -> str:
+    return " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in points)

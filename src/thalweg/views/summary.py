@@ -1,0 +1,414 @@
+"""A summary of a corpus as one HTML file, drawn before it is opened: it can be read without scripts."""
+
+from collections.abc import Callable
+from functools import cache
+
+from thalweg.corpus.rows import SCHEMA
+from thalweg.corpus.summary import OFTEN, SHORT, Band, HeadFigures, LayerFigures, Received, Summary, TokenFigures, signed
+from thalweg.results.trust import VERDICTS
+from thalweg.views.charts import Column, Line, Point, colour, columns, grid, legend, lines
+from thalweg.views.elements import Markup, details, el, section, table
+from thalweg.views.page import function, joined, shell
+
+KINDS = dict(zip(VERDICTS, ("yes", "partly", "no"), strict=True))
+FIGURES = {
+    "own": ("What tokens keep of themselves", "own share"),
+    "not_own": ("Tokens with a larger contributor than themselves", "share of tokens"),
+    "special": ("What special tokens give", "share"),
+    "punctuation": ("What punctuation gives", "share"),
+    "content": ("What content tokens give", "share"),
+}
+BANDS = "Lines are means and bands reach from the 10th to the 90th percentile"
+
+
+def summary_page(summary: Summary) -> str:
+    """The whole file."""
+    first, *rest = summary.sentences()
+    top = el(
+        "div",
+        el("p", "thalweg", class_="brand"),
+        el("p", f"{summary.provenance['model']} · corpus", class_="model"),
+        el("button", type="button", class_="theme", hidden=""),
+        class_="top",
+    )
+    header = el("header", top, el("h1", first), el("p", " ".join(rest), class_="lead") if rest else "")
+    parts = (_run, _mixing, _lengths, _heads, _received, _agreement, _checks)
+    body = el("main", header, *(part(summary) for part in parts))
+    return shell(f"Thalweg: {first}", body, *_style_and_script())
+
+
+@cache
+def _style_and_script() -> tuple[str, str]:
+    return joined("report.css", "summary/summary.css"), function("colour.js", "summary/summary.js")
+
+
+def _run(summary: Summary) -> Markup:
+    chosen, counts, made = summary.configuration, summary.counts, summary.provenance
+    target = "the model's own choice" if chosen["target"] is None else str(chosen["target"])
+    said = {
+        "model": f"{made['model']} ({', '.join(made[name] for name in ('class', 'dtype') if name in made)})",
+        "fingerprint": f"weights {chosen['weights']}, vocabulary {chosen['vocabulary']}",
+        "methods": ", ".join(chosen["methods"]) or "none",
+        "certificates": "of every head" if chosen["certificate"] else "not asked for",
+        "target": target,
+        "texts": f"{counts.texts:,} of {chosen['texts']:,}, {counts.rows:,} rows",
+        "tokens in a text": _lengths_said(summary.tokens),
+        "failed": f"{counts.failed:,} texts, of which nothing is known",
+        "incomplete": f"{counts.incomplete:,} texts, which lack a method or the certificate",
+        "limits": f"{chosen['max_tokens']:,} tokens in a text, {chosen['top']} sources kept of each method and target",
+        "configuration": f"{summary.configuration_hash}, schema {SCHEMA}, texts {chosen['digest']}",
+        "versions": ", ".join(f"{name} {made[name]}" for name in ("thalweg", "transformers", "torch") if name in made),
+        "folder": summary.folder,
+    }
+    unfinished = (
+        ""
+        if summary.complete
+        else el("p", f"The run is not finished: {chosen['texts'] - counts.texts:,} texts are missing.", class_="warning")
+    )
+    errors = (
+        table(
+            "The most frequent errors, numbers and quotations aside, as the first text has them",
+            ("of", "texts", "first text", "error"),
+            ((one.part, f"{one.count:,}", f"{one.text:,}", el("td", one.error, class_="words")) for one in summary.failures),
+        )
+        if summary.failures
+        else ""
+    )
+    pairs = el("dl", *(item for name, value in said.items() for item in (el("dt", name), el("dd", value))))
+    return section("run", "The run", "Which texts, which model, and what was asked of it.", unfinished, pairs, errors)
+
+
+def _lengths_said(tokens: Band | None) -> str:
+    if tokens is None:
+        return "not known of any"
+    return f"{tokens.mean:.1f} on average, 10th to 90th percentile {tokens.low:.0f} to {tokens.high:.0f}"
+
+
+def _mixing(summary: Summary) -> Markup:
+    title = "Mixing by layer"
+    if not summary.layers:
+        return section("mixing", title, "No method of this run has a map for every layer of any text.")
+    by_method: dict[str, list[LayerFigures]] = {}
+    for one in summary.layers:
+        by_method.setdefault(one.method, []).append(one)
+    number = {name: summary.configuration["methods"].index(name) for name in by_method}
+    layers = sorted({one.layer for one in summary.layers})
+
+    def drawn(figure: str) -> Markup | str:
+        series = [
+            Line(number[name], points)
+            for name, found in by_method.items()
+            if (points := [_point(one.layer, f"{name}, layer {one.layer}", one.figures[figure]) for one in found])
+        ]
+        known = [Line(one.number, [point for point in one.points if point]) for one in series]
+        known = [one for one in known if one.points]
+        return lines(FIGURES[figure][0], "layer", FIGURES[figure][1], known, layers) if known else ""
+
+    note = (
+        "How contextual tokens become: maps from the embeddings to each layer, averaged over the tokens of a text. "
+        f"{BANDS} over texts. What kinds of tokens give includes what a token gives itself. The scales differ."
+    )
+    rows = (
+        (name if not place else "", one.layer, *(_shares(one.figures[figure]) for figure in FIGURES), _count(one))
+        for name, found in by_method.items()
+        for place, one in enumerate(found)
+    )
+    figures = table(
+        "In %, by layer: mean over texts (10th to 90th percentile)",
+        ("method", "layer", "own", "not own", "special", "punctuation", "content", "texts"),
+        rows,
+    )
+    names = legend([(colour(number[name]), name) for name in by_method])
+    charts = el("div", *map(drawn, FIGURES), class_="figures")
+    return section("mixing", title, note, names, charts, details("The figures", figures))
+
+
+def _count(one: LayerFigures) -> str:
+    return f"{max((band.count for band in one.figures.values() if band), default=0):,}"
+
+
+def _no_certificate(summary: Summary) -> str:
+    if not summary.configuration["certificate"]:
+        return "Certificates were not asked for in this run."
+    return "No text of this run has a certificate; what failed stands above."
+
+
+def _lengths(summary: Summary) -> Markup:
+    title = "Null share against length"
+    found = summary.lengths
+    if not found:
+        return section("lengths", title, _no_certificate(summary))
+
+    def place(start: int, stop: int) -> str:
+        return f"{start}" if stop == start + 1 else f"{start} to {stop - 1}"
+
+    def line(number: int, name: str, band: Callable[[int], Band | None]) -> Line:
+        points = (
+            _point((one.start + one.stop - 1) / 2, f"{name}, {place(one.start, one.stop)} tokens", band(index))
+            for index, one in enumerate(found)
+        )
+        return Line(number, [one for one in points if one])
+
+    names = ("without effect on the head's output", "the same, rows still summing to one")
+    series = [
+        line(0, names[0], lambda index: found[index].null_share),
+        line(1, names[1], lambda index: found[index].null_share_row_sum),
+    ]
+    note = (
+        "How much of attention, by norm, could be taken away without any change of a head's output, and how much of that "
+        f"while its rows still sum to one; averaged over the heads of a text. {BANDS} over texts of like length."
+    )
+    starts = [one.start for one in found]
+    shares = columns(
+        "Heads by verdict",
+        "tokens in the text",
+        "share of heads",
+        [
+            Column(
+                one.start,
+                one.stop,
+                [(KINDS[name], share) for name, share in one.verdicts.items()],
+                f"{place(one.start, one.stop)} tokens: "
+                + ", ".join(f"{name} {share:.1%}" for name, share in one.verdicts.items()),
+            )
+            for one in found
+        ],
+    )
+    texts = columns(
+        "Texts",
+        "tokens in the text",
+        "number of texts",
+        [
+            Column(one.start, one.stop, [("series-5", one.texts)], f"{place(one.start, one.stop)} tokens: {one.texts:,} texts")
+            for one in found
+        ],
+        lambda value: f"{value:,g}",
+    )
+    known = [one for one in series if one.points]
+    charts = [lines("Null share", "tokens in the text", "share of attention", known, starts)] if known else []
+    figures = table(
+        "In %, by length: mean over texts (10th to 90th percentile), and the share of heads by verdict",
+        ("tokens", "texts", "null share", "rows summing to one", *VERDICTS),
+        (
+            (
+                place(one.start, one.stop),
+                f"{one.texts:,}",
+                _shares(one.null_share),
+                _shares(one.null_share_row_sum),
+                *(f"{100 * share:.1f}" for share in one.verdicts.values()),
+            )
+            for one in found
+        ),
+    )
+    key = legend([*((colour(number), name) for number, name in enumerate(names)), *((KINDS[one], one) for one in VERDICTS)])
+    return section(
+        "lengths", title, note, key, el("div", *charts, shares, texts, class_="figures"), details("The figures", figures)
+    )
+
+
+def _heads(summary: Summary) -> Markup:
+    title = "Certificates of heads"
+    if not summary.heads:
+        return section("heads", title, _no_certificate(summary))
+    note = (
+        "In how many texts a head's attention can be read. Identifiable: no other weights give its output. Identifiable "
+        "given the keys: others do, but none as a softmax of its own keys, for small changes of the query. Bars are "
+        "shares of texts, numbers the per cent in which the head is identifiable."
+    )
+    total = sum(summary.verdicts.values())
+    key = legend([(KINDS[name], f"{name} ({count / total:.1%})") for name, count in summary.verdicts.items()])
+    picture = grid(
+        "Verdicts by layer and head; the figures are in the table below",
+        sorted({one.layer for one in summary.heads}),
+        [
+            (
+                one.layer,
+                one.head,
+                f"{100 * one.verdicts['identifiable'] / one.texts:.0f}",
+                [(KINDS[name], count / one.texts) for name, count in one.verdicts.items() if count],
+                _head_said(one),
+            )
+            for one in summary.heads
+        ],
+    )
+    figures = table(
+        "Texts by verdict, and the mean share of attention without effect in %",
+        ("head", *VERDICTS, "null share", "rows summing to one"),
+        (
+            (
+                f"layer {one.layer} head {one.head}",
+                *(f"{count:,}" for count in one.verdicts.values()),
+                *("–" if one is None else f"{100 * one:.1f}" for one in (one.null_share, one.null_share_row_sum)),
+            )
+            for one in summary.heads
+        ),
+    )
+    return section("heads", title, note, key, picture, details("The figures", figures))
+
+
+def _head_said(one: HeadFigures) -> str:
+    counts = ", ".join(f"{name} in {count:,}" for name, count in one.verdicts.items())
+    return f"layer {one.layer} head {one.head}: {counts} of {one.texts:,} texts"
+
+
+def _received(summary: Summary) -> Markup:
+    title = "Tokens that receive most"
+    if not summary.received:
+        said = "No method was asked for." if not summary.configuration["methods"] else "No text has scores of any method."
+        return section("tokens", title, said)
+    top = summary.configuration["top"]
+    note = (
+        f"Which tokens get most of the attribution. Rows keep the {top} largest sources of each target, so means are over "
+        "the times a token was kept, not over all times it occurs. Scores are in the unit of each method."
+    )
+    shares = table(
+        f"Over {_unit(summary)}: mean (10th to 90th percentile). Shares in % of all scores by size, entropy in nats",
+        ("method", _unit(summary), "to special tokens", "to the target's own position", "entropy of the shares"),
+        (
+            (
+                one.method,
+                f"{one.targets:,}",
+                _shares(one.special_share),
+                _shares(one.own_share),
+                "–" if (found := one.entropy) is None else f"{found.mean:.2f} ({found.low:.2f} to {found.high:.2f})",
+            )
+            for one in summary.received
+        ),
+    )
+    return section("tokens", title, note, shares, *(_tokens(one, summary) for one in summary.received))
+
+
+def _tokens(one: Received, summary: Summary) -> Markup:
+    def rows(found: tuple[TokenFigures, ...]) -> list[tuple[object, ...]]:
+        return [
+            (token.token, f"{token.first:,}", f"{100 * token.first / one.targets:.1f}", f"{token.kept:,}", _score(token))
+            for token in found
+        ]
+
+    heads = ("token", "first", f"% of {_unit(summary)}", "kept", "mean score")
+    often = f"Largest mean score by size, of tokens that were kept {OFTEN} times or more"
+    return el(
+        "div",
+        el("h3", one.method),
+        el(
+            "div",
+            table(f"{one.method}: most often the largest source", heads, rows(one.first))
+            if one.first
+            else el("p", "No source has a score.", class_="note"),
+            table(f"{one.method}: {often[0].lower()}{often[1:]}", heads, rows(one.largest))
+            if one.largest
+            else el("p", f"No token was kept {OFTEN} times.", class_="note"),
+            class_="tables",
+        ),
+    )
+
+
+def _agreement(summary: Summary) -> Markup:
+    title = "Agreement between methods"
+    methods = summary.configuration["methods"]
+    if len(methods) < 2:
+        return section("agreement", title, "There are not two methods in this run to compare.")
+    if not summary.agreement:
+        return section("agreement", title, "No text has scores of two methods.")
+    found = {frozenset((one.method, one.other)): one for one in summary.agreement}
+
+    def cell(first: str, second: str) -> Markup:
+        if first == second:
+            return el("td", "1")
+        pair = found.get(frozenset((first, second)))
+        if pair is None or pair.correlation is None:
+            return el("td", "–")
+        band = pair.correlation
+        strength = min(5, round(5 * abs(band.mean)))
+        kind = f"{'more' if band.mean >= 0 else 'less'}-{strength}" if strength else None
+        return el("td", signed(band.mean), el("small", f"{signed(band.low)} to {signed(band.high)}"), class_=kind)
+
+    note = (
+        "Spearman's rank correlation of two methods over the sources of a target, from −1 to 1; of the sizes of scores "
+        f"where any has a sign. Mean over {_unit(summary)}, below it the 10th to 90th percentile."
+    )
+    matrix = table(
+        "Mean rank correlation",
+        ("", *methods),
+        ((name, *(cell(name, other) for other in methods)) for name in methods),
+        "agreement",
+    )
+    undefined = [f"{one.method} and {one.other} {one.undefined:,}" for one in summary.agreement if one.undefined]
+    left = (
+        el("p", f"Left out, because a method scores all sources alike: {', '.join(undefined)}.", class_="aside")
+        if undefined
+        else ""
+    )
+    if not summary.apart:
+        apart = el("p", f"No text has {SHORT} tokens, below which the order of sources says little.", class_="aside")
+    else:
+        apart = table(
+            f"Where methods agree least, by the mean over their pairs, among texts of {SHORT} tokens or more",
+            ("text", "line", "target", "tokens", "mean", "lowest", "between"),
+            (
+                (
+                    f"{one.text:,}",
+                    f"{one.line:,}",
+                    one.target,
+                    one.tokens,
+                    signed(one.correlation),
+                    signed(one.lowest),
+                    el("td", f"{one.method}, {one.other}", class_="words"),
+                )
+                for one in summary.apart
+            ),
+        )
+    return section("agreement", title, note, matrix, left, apart)
+
+
+def _checks(summary: Summary) -> Markup:
+    title = "Checks"
+    if not summary.checks:
+        return section("checks", title, "Nothing was checked, because no text could be used.")
+    broken = [one for one in summary.checks if one.exceeding]
+    note = (
+        "What was proved on each text's own pass. Each identity stands with the text where its error is largest beside what "
+        "is allowed there; texts and lines are those of the rows."
+    )
+    held = (
+        el("p", f"{len(broken)} of {len(summary.checks)} checks are exceeded on some text.", class_="warning")
+        if broken
+        else el("p", "Every check holds on every text.")
+    )
+    figures = table(
+        "Largest relative error against what is allowed",
+        ("of", "identity", "largest error", "allowed", "text", "line", "texts that exceed"),
+        (
+            (
+                one.method,
+                el("td", one.identity.replace("_", " "), class_="name"),
+                "not finite" if one.worst is None else f"{one.worst:.1e}",
+                f"{one.allowed:.1e}",
+                f"{one.text:,}",
+                f"{one.line:,}",
+                f"{one.exceeding:,} of {one.texts:,}",
+            )
+            for one in summary.checks
+        ),
+    )
+    return section("checks", title, note, held, figures)
+
+
+def _unit(summary: Summary) -> str:
+    """What figures of single targets are counted by."""
+    return "texts" if summary.counts.rows == summary.counts.texts else "targets"
+
+
+def _point(x: float, name: str, band: Band | None) -> Point | None:
+    if band is None:
+        return None
+    said = f"{name}: {band.mean:.1%}, 10th to 90th percentile {band.low:.1%} to {band.high:.1%}, {band.count:,} texts"
+    return Point(x, band.mean, band.low, band.high, said)
+
+
+def _shares(band: Band | None) -> str:
+    return "–" if band is None else f"{100 * band.mean:.1f} ({100 * band.low:.1f} to {100 * band.high:.1f})"
+
+
+def _score(token: TokenFigures) -> str:
+    return f"{token.score:.3f}".replace("-", "−")
