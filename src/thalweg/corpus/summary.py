@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 LOW, HIGH = 0.1, 0.9  # between which of a hundred texts eighty lie
 FIGURES = ("own", "not_own", *KINDS)
-BINS = 16  # of lengths, at most
 LISTED = 10  # tokens, texts and errors
 OFTEN = 10  # times that a token must have been kept for its mean to count
 SHORT = 10  # tokens below which the order of sources says little
@@ -222,7 +221,7 @@ class Summary:
 
 def signed(value: float) -> str:
     """A correlation, as it is read."""
-    return f"{value:.2f}".replace("-", "−")
+    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
 
 
 def summarise(folder: str | Path) -> Summary:
@@ -297,22 +296,19 @@ def _layers(connection: "DuckDBPyConnection", methods: Sequence[str]) -> tuple[L
 
 
 def _lengths(connection: "DuckDBPyConnection") -> tuple[LengthFigures, ...]:
-    shortest, longest = _only(connection, "SELECT min(tokens), max(tokens) FROM rows WHERE len(heads) > 0")
-    if shortest is None:
-        return ()
-    width = 1
-    while longest // width - shortest // width >= BINS:
-        width *= 2
+    """By length in quarters of powers of two (16, 20, 24, 28, 32, 40, …): texts are mostly short, and some long."""
     verdicts = (f"avg(len([1 FOR one IN heads IF one.verdict = '{name}']) / len(heads))" for name in VERDICTS)
     sql = f"""
-        SELECT tokens // {width} * {width} AS start, count(*), {_spread("list_avg([one.null_share FOR one IN heads])")},
+        SELECT tokens // step * step AS start, step, count(*),
+            {_spread("list_avg([one.null_share FOR one IN heads])")},
             {_spread("list_avg([one.null_share_row_sum FOR one IN heads])")}, {", ".join(verdicts)}
-        FROM rows WHERE len(heads) > 0 GROUP BY start ORDER BY start"""
+        FROM (SELECT *, greatest(1, 2 ** (floor(log2(tokens)) - 2))::BIGINT AS step FROM rows WHERE len(heads) > 0)
+        GROUP BY start, step ORDER BY start"""
     return tuple(
         LengthFigures(
-            start, start + width, texts, _band(plain), _band(row_sum), dict(zip(VERDICTS, shares, strict=True))
+            start, start + step, texts, _band(plain), _band(row_sum), dict(zip(VERDICTS, shares, strict=True))
         )
-        for start, texts, plain, row_sum, *shares in _all(connection, sql)
+        for start, step, texts, plain, row_sum, *shares in _all(connection, sql)
     )
 
 
@@ -361,8 +357,7 @@ def _agreement(connection: "DuckDBPyConnection", methods: Sequence[str]) -> tupl
         SELECT method, other, {_spread("correlation")}, count(*) - count(correlation)
         FROM agreement GROUP BY method, other"""
     found = (
-        Agreement(method, other, _band(spread), undefined)
-        for method, other, spread, undefined in _all(connection, sql)
+        Agreement(method, other, _band(spread), undefined) for method, other, spread, undefined in _all(connection, sql)
     )
     return tuple(sorted(found, key=lambda one: (methods.index(one.method), methods.index(one.other))))
 

@@ -1,4 +1,4 @@
-"""Small charts as SVG: lines with bands, stacked columns, a grid of stacked bars. Figures stand in titles and tables."""
+"""Small charts as SVG: lines with bands, stacked columns, a grid of stacked bars, each with its figures as titles."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from math import ceil, floor, log10
 from thalweg.views.elements import Markup, el
 
 WIDTH, HEIGHT = 340, 224
-LEFT, RIGHT, TOP, BOTTOM = 46, 12, 10, 40
+LEFT, RIGHT, TOP, BOTTOM = 50, 12, 10, 40
 LABELS = 8  # along an axis, at most
 COLOURS = 6  # that are told apart
 CELL, BAR, MARGIN = 46, 8, 62  # of a grid
 
 Scale = Callable[[float], float]
-Said = Callable[[float], str]
+Marks = Sequence[tuple[float, str]]  # places on an axis, and what stands there
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Point:
     mean: float
     low: float
     high: float
+    few: bool  # whether it is of little weight
     said: str
 
 
@@ -44,13 +45,14 @@ class Column:
 
 
 def percent(share: float) -> str:
-    return f"{100 * share:g} %".replace("-", "−")
+    return f"{100 * share:g}%".replace("-", "−")
 
 
-def lines(title: str, x: str, y: str, series: Sequence[Line], places: Sequence[float], said: Said = percent) -> Markup:
-    """Means as lines within their bands; `places` are where the axis below may have numbers."""
+def lines(title: str, x: str, y: str, series: Sequence[Line], below: Marks) -> Markup:
+    """Means as lines within their bands, hollow where they are of little weight; `below` is what the axis may say."""
     points = [one for line in series for one in line.points]
     ticks = _ticks(min(0.0, *(one.low for one in points)), max(one.high for one in points))
+    places = [*(one.x for one in points), *(place for place, _ in below)]
     first, last = min(places), max(places)
     across = _scale(first, last if last > first else first + 1, LEFT + 6, WIDTH - RIGHT - 6)
     up = _scale(ticks[0], ticks[-1], HEIGHT - BOTTOM, TOP)
@@ -62,46 +64,48 @@ def lines(title: str, x: str, y: str, series: Sequence[Line], places: Sequence[f
         path = _path([(one.x, one.mean) for one in line.points], across, up)
         drawn.append(el("polyline", points=path, class_=f"line {colour(line.number)}"))
         drawn += [
-            el("circle", el("title", one.said), cx=across(one.x), cy=up(one.mean), r=3.0, class_=colour(line.number))
+            el("circle", el("title", one.said), cx=across(one.x), cy=up(one.mean), r=3.0, class_=_kind(line, one))
             for one in line.points
         ]
-    axes = _axes(x, y, [(across(one), f"{one:g}") for one in _few(places)], [(up(one), said(one)) for one in ticks])
-    return _figure(title, *axes, *drawn)
+    beside = [(up(one), percent(one)) for one in ticks]
+    return _figure(title, *_axes(x, y, [(across(one), text) for one, text in _few(below)], beside), *drawn)
 
 
-def columns(title: str, x: str, y: str, stacks: Sequence[Column], said: Said = percent) -> Markup:
+def columns(
+    title: str, x: str, y: str, stacks: Sequence[Column], below: Marks, said: Callable[[float], str] = percent
+) -> Markup:
     """Parts of columns on top of each other."""
     ticks = _ticks(0.0, max(sum(size for _, size in one.parts) for one in stacks))
-    places = sorted({place for one in stacks for place in (one.start, one.stop)})
-    across = _scale(places[0], places[-1], LEFT + 2, WIDTH - RIGHT - 2)
+    places = [*(one.start for one in stacks), *(one.stop for one in stacks), *(place for place, _ in below)]
+    across = _scale(min(places), max(places), LEFT + 2, WIDTH - RIGHT - 2)
     up = _scale(ticks[0], ticks[-1], HEIGHT - BOTTOM, TOP)
     drawn: list[Markup] = []
     for one in stacks:
-        left, right, below = across(one.start) + 0.5, across(one.stop) - 0.5, 0.0
+        left, right, done = across(one.start) + 0.5, across(one.stop) - 0.5, 0.0
         parts: list[Markup] = [el("title", one.said)]
         for kind, size in one.parts:
-            top, bottom = up(below + size), up(below)
+            top, bottom = up(done + size), up(done)
             parts.append(el("rect", x=left, y=top, width=max(1.0, right - left), height=bottom - top, class_=kind))
-            below += size
+            done += size
         drawn.append(el("g", *parts))
-    axes = _axes(x, y, [(across(one), f"{one:g}") for one in _few(places)], [(up(one), said(one)) for one in ticks])
-    return _figure(title, *axes, *drawn)
+    beside = [(up(one), said(one)) for one in ticks]
+    return _figure(title, *_axes(x, y, [(across(one), text) for one, text in _few(below)], beside), *drawn)
 
 
 def grid(
     title: str, rows: Sequence[int], cells: Sequence[tuple[int, int, str, Sequence[tuple[str, float]], str]]
 ) -> Markup:
-    """Layers upwards, heads across: of each its row and column, a short text, the parts of a bar, what is said of it."""
+    """Layers upwards, heads across: row and column, a short text, the parts of a bar, and what is said of each."""
     heads = 1 + max(column for _, column, *_ in cells)
     place = {row: number for number, row in enumerate(sorted(rows, reverse=True))}
-    height = len(place) * 32 + 40
+    height = len(place) * 32 + 20
     drawn: list[Markup] = []
     for row, number in place.items():
         drawn.append(el("text", f"layer {row}", x=0, y=number * 32 + 20, class_="name"))
     for head in range(heads):
         centre = MARGIN + head * CELL + (CELL - 6) / 2
         drawn.append(el("text", head, x=centre, y=len(place) * 32 + 14, text_anchor="middle"))
-    drawn.append(el("text", "head", x=MARGIN, y=height - 4))
+    drawn.append(el("text", "head", x=0, y=len(place) * 32 + 14))
     for row, column, text, parts, said in cells:
         left, top = float(MARGIN + column * CELL), place[row] * 32
         inside: list[Markup] = [
@@ -114,7 +118,9 @@ def grid(
             left += wide
         drawn.append(el("g", *inside))
     width = MARGIN + heads * CELL
-    picture = el("svg", *drawn, viewBox=f"0 0 {width} {height}", width=width, height=height, role="img", aria_label=title)
+    picture = el(
+        "svg", *drawn, viewBox=f"0 0 {width} {height}", width=width, height=height, role="img", aria_label=title
+    )
     return el("div", picture, class_="chart grid scroll", tabindex="0", role="region", aria_label=title)
 
 
@@ -124,7 +130,14 @@ def colour(number: int) -> str:
 
 def legend(names: Sequence[tuple[str, object]]) -> Markup:
     """Which colour is what."""
-    return el("p", *(el("span", el("span", class_=f"swatch {kind}"), one) for kind, one in names), class_="legend marks")
+    return el("p", *(el("span", _sample(kind), one) for kind, one in names), class_="legend marks chart")
+
+
+def _sample(kind: str) -> Markup:
+    """A piece of a line, or of a column."""
+    line = kind.startswith("series")
+    shown = el("polyline", points="0,6 26,6", class_=f"line {kind}") if line else el("rect", x=7, width=12, height=12)
+    return el("svg", shown, viewBox="0 0 26 12", width=26, height=12, class_=f"sample {kind}", aria_hidden="true")
 
 
 def _figure(title: str, *drawn: Markup) -> Markup:
@@ -133,7 +146,7 @@ def _figure(title: str, *drawn: Markup) -> Markup:
     return el("figure", el("figcaption", title), picture, class_="chart")
 
 
-def _axes(x: str, y: str, below: Sequence[tuple[float, str]], beside: Sequence[tuple[float, str]]) -> list[Markup]:
+def _axes(x: str, y: str, below: Marks, beside: Marks) -> list[Markup]:
     drawn: list[Markup] = []
     for height, text in beside:
         drawn.append(el("line", x1=LEFT, x2=WIDTH - RIGHT, y1=height, y2=height, class_="rule"))
@@ -155,8 +168,12 @@ def _ticks(low: float, high: float) -> list[float]:
     return [round(number * step, 10) for number in range(first, max(last, first + 1) + 1)]
 
 
-def _few(places: Sequence[float]) -> Sequence[float]:
-    return places[:: ceil(len(places) / LABELS)]
+def _few(marks: Marks) -> Marks:
+    return marks[:: ceil(len(marks) / LABELS) or 1]
+
+
+def _kind(line: Line, point: Point) -> str:
+    return f"few {colour(line.number)}" if point.few else colour(line.number)
 
 
 def _scale(low: float, high: float, start: float, stop: float) -> Scale:

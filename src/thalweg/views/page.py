@@ -55,8 +55,8 @@ def frame(report: Report) -> str:
 def framed(page: str) -> str:
     """A page in a frame of its own, for notebooks and other pages: several do not disturb each other."""
     return (
-        f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" width="100%" height="{FRAME_HEIGHT}" frameborder="0" '
-        'title="Thalweg report"></iframe>'
+        f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" width="100%" height="{FRAME_HEIGHT}" '
+        'frameborder="0" title="Thalweg report"></iframe>'
     )
 
 

@@ -1,10 +1,22 @@
 """A summary of a corpus as one HTML file, drawn before it is opened: it can be read without scripts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
+from math import log2
 
 from thalweg.corpus.rows import SCHEMA
-from thalweg.corpus.summary import OFTEN, SHORT, Band, HeadFigures, LayerFigures, Received, Summary, TokenFigures, signed
+from thalweg.corpus.summary import (
+    OFTEN,
+    SHORT,
+    Band,
+    HeadFigures,
+    LayerFigures,
+    LengthFigures,
+    Received,
+    Summary,
+    TokenFigures,
+    signed,
+)
 from thalweg.results.trust import VERDICTS
 from thalweg.views.charts import Column, Line, Point, colour, columns, grid, legend, lines
 from thalweg.views.elements import Markup, details, el, section, table
@@ -13,12 +25,13 @@ from thalweg.views.page import function, joined, shell
 KINDS = dict(zip(VERDICTS, ("yes", "partly", "no"), strict=True))
 FIGURES = {
     "own": ("What tokens keep of themselves", "own share"),
-    "not_own": ("Tokens with a larger contributor than themselves", "share of tokens"),
+    "not_own": ("Tokens with a larger contributor", "share of tokens"),
     "special": ("What special tokens give", "share"),
     "punctuation": ("What punctuation gives", "share"),
     "content": ("What content tokens give", "share"),
 }
-BANDS = "Lines are means and bands reach from the 10th to the 90th percentile"
+FEW = 10  # texts, below which a mean is of little weight
+BANDS = f"Lines are means, hollow points of fewer than {FEW} texts; bands reach from the 10th to the 90th percentile"
 
 
 def summary_page(summary: Summary) -> str:
@@ -44,7 +57,11 @@ def _style_and_script() -> tuple[str, str]:
 
 def _run(summary: Summary) -> Markup:
     chosen, counts, made = summary.configuration, summary.counts, summary.provenance
-    target = "the model's own choice" if chosen["target"] is None else str(chosen["target"])
+    target = (
+        "the prediction; every position where the model makes none"
+        if chosen["target"] is None
+        else str(chosen["target"])
+    )
     said = {
         "model": f"{made['model']} ({', '.join(made[name] for name in ('class', 'dtype') if name in made)})",
         "fingerprint": f"weights {chosen['weights']}, vocabulary {chosen['vocabulary']}",
@@ -63,19 +80,28 @@ def _run(summary: Summary) -> Markup:
     unfinished = (
         ""
         if summary.complete
-        else el("p", f"The run is not finished: {chosen['texts'] - counts.texts:,} texts are missing.", class_="warning")
+        else el(
+            "p", f"The run is not finished: {chosen['texts'] - counts.texts:,} texts are missing.", class_="warning"
+        )
     )
     errors = (
         table(
             "The most frequent errors, numbers and quotations aside, as the first text has them",
             ("of", "texts", "first text", "error"),
-            ((one.part, f"{one.count:,}", f"{one.text:,}", el("td", one.error, class_="words")) for one in summary.failures),
+            (
+                (one.part, f"{one.count:,}", f"{one.text:,}", el("td", one.error, class_="words"))
+                for one in summary.failures
+            ),
+            "numbers worded",
         )
         if summary.failures
         else ""
     )
     pairs = el("dl", *(item for name, value in said.items() for item in (el("dt", name), el("dd", value))))
-    return section("run", "The run", "Which texts, which model, and what was asked of it.", unfinished, pairs, errors)
+    note = (
+        "Which texts, which model, and what was asked of it. Texts are numbered from 0, as in the rows, lines from 1."
+    )
+    return section("run", "The run", note, unfinished, pairs, errors)
 
 
 def _lengths_said(tokens: Band | None) -> str:
@@ -92,22 +118,29 @@ def _mixing(summary: Summary) -> Markup:
     for one in summary.layers:
         by_method.setdefault(one.method, []).append(one)
     number = {name: summary.configuration["methods"].index(name) for name in by_method}
-    layers = sorted({one.layer for one in summary.layers})
+    below = [(layer, str(layer)) for layer in sorted({one.layer for one in summary.layers})]
 
     def drawn(figure: str) -> Markup | str:
         series = [
-            Line(number[name], points)
+            _line(number[name], ((one.layer, f"{name}, layer {one.layer}", one.figures[figure]) for one in found))
             for name, found in by_method.items()
-            if (points := [_point(one.layer, f"{name}, layer {one.layer}", one.figures[figure]) for one in found])
         ]
-        known = [Line(one.number, [point for point in one.points if point]) for one in series]
-        known = [one for one in known if one.points]
-        return lines(FIGURES[figure][0], "layer", FIGURES[figure][1], known, layers) if known else ""
+        known = [one for one in series if one.points]
+        return lines(FIGURES[figure][0], "layer", FIGURES[figure][1], known, below) if known else ""
 
     note = (
-        "How contextual tokens become: maps from the embeddings to each layer, averaged over the tokens of a text. "
-        f"{BANDS} over texts. What kinds of tokens give includes what a token gives itself. The scales differ."
+        "How contextual tokens become: maps of single layers, multiplied up from the embeddings, averaged over the "
+        f"tokens of a text. {BANDS} over texts. A larger contributor gives a token more than it gives itself; what kinds "
+        "of tokens give includes what they give themselves. Scales differ."
     )
+    same: dict[str, list[str]] = {}
+    for name, found in by_method.items():
+        same.setdefault(str([one.figures for one in found]), []).append(name)
+    alike = [
+        el("p", f"{' and '.join(names)} have the same maps of single layers, and so the same lines.", class_="aside")
+        for names in same.values()
+        if len(names) > 1
+    ]
     rows = (
         (name if not place else "", one.layer, *(_shares(one.figures[figure]) for figure in FIGURES), _count(one))
         for name, found in by_method.items()
@@ -120,7 +153,7 @@ def _mixing(summary: Summary) -> Markup:
     )
     names = legend([(colour(number[name]), name) for name in by_method])
     charts = el("div", *map(drawn, FIGURES), class_="figures")
-    return section("mixing", title, note, names, charts, details("The figures", figures))
+    return section("mixing", title, note, names, *alike, charts, details("The figures", figures))
 
 
 def _count(one: LayerFigures) -> str:
@@ -142,52 +175,56 @@ def _lengths(summary: Summary) -> Markup:
     def place(start: int, stop: int) -> str:
         return f"{start}" if stop == start + 1 else f"{start} to {stop - 1}"
 
-    def line(number: int, name: str, band: Callable[[int], Band | None]) -> Line:
-        points = (
-            _point((one.start + one.stop - 1) / 2, f"{name}, {place(one.start, one.stop)} tokens", band(index))
-            for index, one in enumerate(found)
-        )
-        return Line(number, [one for one in points if one])
+    def edges(one: LengthFigures) -> tuple[float, float]:
+        return log2(one.start - 0.5), log2(one.stop - 0.5)
 
-    names = ("without effect on the head's output", "the same, rows still summing to one")
+    def line(number: int, name: str, band: Callable[[LengthFigures], Band | None]) -> Line:
+        middle = (log2((one.start + one.stop - 1) / 2) for one in found)
+        said = (f"{name}, {place(one.start, one.stop)} tokens" for one in found)
+        return _line(number, zip(middle, said, map(band, found), strict=True))
+
+    names = {2: "without effect", 3: "without effect, rows still summing to one"}
     series = [
-        line(0, names[0], lambda index: found[index].null_share),
-        line(1, names[1], lambda index: found[index].null_share_row_sum),
+        line(2, names[2], lambda one: one.null_share),
+        line(3, names[3], lambda one: one.null_share_row_sum),
     ]
     note = (
-        "How much of attention, by norm, could be taken away without any change of a head's output, and how much of that "
-        f"while its rows still sum to one; averaged over the heads of a text. {BANDS} over texts of like length."
+        "How much of attention, by norm, could be taken away without any change of a head's output, and how much of it "
+        f"while rows still sum to one; averaged over a text's heads. {BANDS} over texts of like length."
     )
-    starts = [one.start for one in found]
+    axis = "tokens in the text, logarithmic"
+    powers = (2**power for power in range(found[-1].stop.bit_length()))
+    below = [(log2(one), f"{one:,}") for one in powers if found[0].start <= one <= found[-1].stop]
     shares = columns(
         "Heads by verdict",
-        "tokens in the text",
+        axis,
         "share of heads",
         [
             Column(
-                one.start,
-                one.stop,
+                *edges(one),
                 [(KINDS[name], share) for name, share in one.verdicts.items()],
                 f"{place(one.start, one.stop)} tokens: "
                 + ", ".join(f"{name} {share:.1%}" for name, share in one.verdicts.items()),
             )
             for one in found
         ],
+        below,
     )
     texts = columns(
         "Texts",
-        "tokens in the text",
+        axis,
         "number of texts",
         [
-            Column(one.start, one.stop, [("series-5", one.texts)], f"{place(one.start, one.stop)} tokens: {one.texts:,} texts")
+            Column(*edges(one), [("series-5", one.texts)], f"{place(one.start, one.stop)} tokens: {one.texts:,} texts")
             for one in found
         ],
+        below,
         lambda value: f"{value:,g}",
     )
     known = [one for one in series if one.points]
-    charts = [lines("Null share", "tokens in the text", "share of attention", known, starts)] if known else []
+    charts = [lines("Null share", axis, "share of attention", known, below)] if known else []
     figures = table(
-        "In %, by length: mean over texts (10th to 90th percentile), and the share of heads by verdict",
+        "In %, by length: mean over texts (10th to 90th percentile), and the mean share of heads by verdict",
         ("tokens", "texts", "null share", "rows summing to one", *VERDICTS),
         (
             (
@@ -200,9 +237,16 @@ def _lengths(summary: Summary) -> Markup:
             for one in found
         ),
     )
-    key = legend([*((colour(number), name) for number, name in enumerate(names)), *((KINDS[one], one) for one in VERDICTS)])
+    key = legend(
+        [*((colour(number), name) for number, name in names.items()), *((KINDS[one], one) for one in VERDICTS)]
+    )
     return section(
-        "lengths", title, note, key, el("div", *charts, shares, texts, class_="figures"), details("The figures", figures)
+        "lengths",
+        title,
+        note,
+        key,
+        el("div", *charts, shares, texts, class_="figures"),
+        details("The figures", figures),
     )
 
 
@@ -211,9 +255,9 @@ def _heads(summary: Summary) -> Markup:
     if not summary.heads:
         return section("heads", title, _no_certificate(summary))
     note = (
-        "In how many texts a head's attention can be read. Identifiable: no other weights give its output. Identifiable "
-        "given the keys: others do, but none as a softmax of its own keys, for small changes of the query. Bars are "
-        "shares of texts, numbers the per cent in which the head is identifiable."
+        "In how many texts a head's attention can be read. Identifiable: no other weights give its output. Given the "
+        "keys: others do, but none as a softmax of its own keys, for small changes of the query. Bars are shares of "
+        "texts, numbers the per cent of texts in which a head is identifiable."
     )
     total = sum(summary.verdicts.values())
     key = legend([(KINDS[name], f"{name} ({count / total:.1%})") for name, count in summary.verdicts.items()])
@@ -254,12 +298,14 @@ def _head_said(one: HeadFigures) -> str:
 def _received(summary: Summary) -> Markup:
     title = "Tokens that receive most"
     if not summary.received:
-        said = "No method was asked for." if not summary.configuration["methods"] else "No text has scores of any method."
+        said = (
+            "No method was asked for." if not summary.configuration["methods"] else "No text has scores of any method."
+        )
         return section("tokens", title, said)
     top = summary.configuration["top"]
     note = (
-        f"Which tokens get most of the attribution. Rows keep the {top} largest sources of each target, so means are over "
-        "the times a token was kept, not over all times it occurs. Scores are in the unit of each method."
+        f"Which tokens get most of the attribution. Rows keep the {top} largest sources of each target, so means are "
+        "over the times a token was kept, not over all times it occurs. Scores are in the unit of each method."
     )
     shares = table(
         f"Over {_unit(summary)}: mean (10th to 90th percentile). Shares in % of all scores by size, entropy in nats",
@@ -279,28 +325,34 @@ def _received(summary: Summary) -> Markup:
 
 
 def _tokens(one: Received, summary: Summary) -> Markup:
-    def rows(found: tuple[TokenFigures, ...]) -> list[tuple[object, ...]]:
-        return [
-            (token.token, f"{token.first:,}", f"{100 * token.first / one.targets:.1f}", f"{token.kept:,}", _score(token))
-            for token in found
-        ]
-
-    heads = ("token", "first", f"% of {_unit(summary)}", "kept", "mean score")
-    often = f"Largest mean score by size, of tokens that were kept {OFTEN} times or more"
-    return el(
-        "div",
-        el("h3", one.method),
-        el(
-            "div",
-            table(f"{one.method}: most often the largest source", heads, rows(one.first))
-            if one.first
-            else el("p", "No source has a score.", class_="note"),
-            table(f"{one.method}: {often[0].lower()}{often[1:]}", heads, rows(one.largest))
-            if one.largest
-            else el("p", f"No token was kept {OFTEN} times.", class_="note"),
-            class_="tables",
-        ),
+    signs = any(token.size > abs(token.score) + 1e-9 for token in (*one.first, *one.largest))
+    heads = (
+        "token",
+        "times largest",
+        f"% of {_unit(summary)}",
+        "times kept",
+        "mean score",
+        *(["mean size"] if signs else []),
     )
+
+    def listed(caption: str, found: tuple[TokenFigures, ...], otherwise: str) -> Markup:
+        rows = (
+            (
+                token.token,
+                f"{token.first:,}",
+                f"{100 * token.first / one.targets:.1f}",
+                f"{token.kept:,}",
+                _score(token.score),
+                *([_score(token.size)] if signs else []),
+            )
+            for token in found
+        )
+        return table(caption, heads, rows) if found else el("p", otherwise, class_="note")
+
+    first = listed("Most often the largest source", one.first, "No source has a score.")
+    often = f"kept {OFTEN} times"
+    largest = listed(f"Largest mean score by size, {often} or more", one.largest, f"No token was {often}.")
+    return el("div", el("h3", one.method), el("div", first, largest, class_="tables"))
 
 
 def _agreement(summary: Summary) -> Markup:
@@ -339,17 +391,18 @@ def _agreement(summary: Summary) -> Markup:
         if undefined
         else ""
     )
+    targets = _unit(summary) == "targets"
     if not summary.apart:
         apart = el("p", f"No text has {SHORT} tokens, below which the order of sources says little.", class_="aside")
     else:
         apart = table(
             f"Where methods agree least, by the mean over their pairs, among texts of {SHORT} tokens or more",
-            ("text", "line", "target", "tokens", "mean", "lowest", "between"),
+            ("text", "line", *(["target"] if targets else []), "tokens", "mean", "lowest", "between"),
             (
                 (
                     f"{one.text:,}",
                     f"{one.line:,}",
-                    one.target,
+                    *([one.target] if targets else []),
                     one.tokens,
                     signed(one.correlation),
                     signed(one.lowest),
@@ -357,6 +410,7 @@ def _agreement(summary: Summary) -> Markup:
                 )
                 for one in summary.apart
             ),
+            "numbers worded",
         )
     return section("agreement", title, note, matrix, left, apart)
 
@@ -367,21 +421,20 @@ def _checks(summary: Summary) -> Markup:
         return section("checks", title, "Nothing was checked, because no text could be used.")
     broken = [one for one in summary.checks if one.exceeding]
     note = (
-        "What was proved on each text's own pass. Each identity stands with the text where its error is largest beside what "
-        "is allowed there; texts and lines are those of the rows."
+        "What was proved on each text's own pass. Each identity stands with the text where its error is largest beside "
+        "what is allowed there."
     )
     held = (
         el("p", f"{len(broken)} of {len(summary.checks)} checks are exceeded on some text.", class_="warning")
         if broken
-        else el("p", "Every check holds on every text.")
+        else el("p", "Every check holds on every text.", class_="said")
     )
     figures = table(
         "Largest relative error against what is allowed",
-        ("of", "identity", "largest error", "allowed", "text", "line", "texts that exceed"),
+        ("check", "largest error", "allowed", "text", "line", "texts that exceed"),
         (
             (
-                one.method,
-                el("td", one.identity.replace("_", " "), class_="name"),
+                f"{one.method}: {one.identity.replace('_', ' ')}",
                 "not finite" if one.worst is None else f"{one.worst:.1e}",
                 f"{one.allowed:.1e}",
                 f"{one.text:,}",
@@ -399,16 +452,19 @@ def _unit(summary: Summary) -> str:
     return "texts" if summary.counts.rows == summary.counts.texts else "targets"
 
 
-def _point(x: float, name: str, band: Band | None) -> Point | None:
-    if band is None:
-        return None
+def _line(number: int, found: Iterable[tuple[float, str, Band | None]]) -> Line:
+    """Bands at their places, with their names; a place of which nothing is known is passed over."""
+    return Line(number, [_point(x, name, band) for x, name, band in found if band is not None])
+
+
+def _point(x: float, name: str, band: Band) -> Point:
     said = f"{name}: {band.mean:.1%}, 10th to 90th percentile {band.low:.1%} to {band.high:.1%}, {band.count:,} texts"
-    return Point(x, band.mean, band.low, band.high, said)
+    return Point(x, band.mean, band.low, band.high, band.count < FEW, said)
 
 
 def _shares(band: Band | None) -> str:
     return "–" if band is None else f"{100 * band.mean:.1f} ({100 * band.low:.1f} to {100 * band.high:.1f})"
 
 
-def _score(token: TokenFigures) -> str:
-    return f"{token.score:.3f}".replace("-", "−")
+def _score(score: float) -> str:
+    return f"{score:.3g}".replace("-", "−")
