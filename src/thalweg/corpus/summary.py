@@ -329,8 +329,16 @@ def _received(connection: "DuckDBPyConnection", methods: Sequence[str]) -> tuple
     first = _tokens(connection, "first > 0", "first DESC, size DESC")
     largest = _tokens(connection, f"kept >= {OFTEN}", "size DESC")
     found = (
-        Received(method, targets, *map(_band, spreads), first.get(method, ()), largest.get(method, ()))
-        for method, targets, *spreads in _all(connection, sql)
+        Received(
+            method,
+            targets,
+            _band(special),
+            _band(own),
+            _band(entropy),
+            first.get(method, ()),
+            largest.get(method, ()),
+        )
+        for method, targets, special, own, entropy in _all(connection, sql)
     )
     return tuple(sorted(found, key=lambda one: methods.index(one.method)))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from math import log2
+from math import floor, log2, log10
 
 from thalweg.corpus.rows import SCHEMA
 from thalweg.corpus.summary import (
@@ -130,8 +130,8 @@ def _mixing(summary: Summary) -> Markup:
 
     note = (
         "How contextual tokens become: maps of single layers, multiplied up from the embeddings, averaged over the "
-        f"tokens of a text. {BANDS} over texts. A larger contributor gives a token more than it gives itself; what kinds "
-        "of tokens give includes what they give themselves. Scales differ."
+        f"tokens of a text. {BANDS} over texts. A larger contributor gives a token more than it gives itself; what "
+        "kinds of tokens give includes what they give themselves. Scales differ."
     )
     same: dict[str, list[str]] = {}
     for name, found in by_method.items():
@@ -335,6 +335,12 @@ def _tokens(one: Received, summary: Summary) -> Markup:
         *(["mean size"] if signs else []),
     )
 
+    largest = max((token.size for token in (*one.first, *one.largest)), default=1.0)
+    digits = min(9, max(0, 2 - floor(log10(largest))))
+
+    def score(value: float) -> str:
+        return f"{value:.{digits}f}".replace("-", "−")
+
     def listed(caption: str, found: tuple[TokenFigures, ...], otherwise: str) -> Markup:
         rows = (
             (
@@ -342,8 +348,8 @@ def _tokens(one: Received, summary: Summary) -> Markup:
                 f"{token.first:,}",
                 f"{100 * token.first / one.targets:.1f}",
                 f"{token.kept:,}",
-                _score(token.score),
-                *([_score(token.size)] if signs else []),
+                score(token.score),
+                *([score(token.size)] if signs else []),
             )
             for token in found
         )
@@ -351,8 +357,8 @@ def _tokens(one: Received, summary: Summary) -> Markup:
 
     first = listed("Most often the largest source", one.first, "No source has a score.")
     often = f"kept {OFTEN} times"
-    largest = listed(f"Largest mean score by size, {often} or more", one.largest, f"No token was {often}.")
-    return el("div", el("h3", one.method), el("div", first, largest, class_="tables"))
+    best = listed(f"Largest mean score by size, {often} or more", one.largest, f"No token was {often}.")
+    return el("div", el("h3", one.method), el("div", first, best, class_="tables"))
 
 
 def _agreement(summary: Summary) -> Markup:
@@ -464,7 +470,3 @@ def _point(x: float, name: str, band: Band) -> Point:
 
 def _shares(band: Band | None) -> str:
     return "–" if band is None else f"{100 * band.mean:.1f} ({100 * band.low:.1f} to {100 * band.high:.1f})"
-
-
-def _score(score: float) -> str:
-    return f"{score:.3g}".replace("-", "−")
