@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from thalweg.results.trust import VERDICTS, Verdict
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-LOW, HIGH = 0.1, 0.9  # between which of a hundred texts eighty lie
+LOW, HIGH = 10, 90  # per cent: eighty of a hundred texts lie between
 FIGURES = ("own", "not_own", *KINDS)
 LISTED = 10  # tokens, texts and errors
 OFTEN = 10  # times that a token must have been kept for its mean to count
@@ -394,18 +395,14 @@ def _band(spread: Mapping[str, Any]) -> Band | None:
     seen: Mapping[float, int] = spread["seen"]
     if not seen:
         return None
-    count = sum(seen.values())
+    values = sorted(seen)
+    up_to = list(accumulate(seen[value] for value in values))
 
-    def percentile(share: float) -> float:
-        """The smallest value that so many do not exceed."""
-        below = 0
-        for value in sorted(seen):
-            below += seen[value]
-            if below >= share * count:
-                return float(value)
-        return float(max(seen))
+    def percentile(share: int) -> float:
+        """The smallest value that so many per cent do not exceed."""
+        return float(next(value for value, many in zip(values, up_to, strict=True) if 100 * many >= share * up_to[-1]))
 
-    return Band(spread["mean"], percentile(LOW), percentile(HIGH), count)
+    return Band(spread["mean"], percentile(LOW), percentile(HIGH), up_to[-1])
 
 
 def _all(connection: "DuckDBPyConnection", sql: str) -> list[tuple[Any, ...]]:

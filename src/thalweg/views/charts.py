@@ -7,7 +7,7 @@ from math import ceil, floor, log10
 from thalweg.views.elements import Markup, el
 
 WIDTH, HEIGHT = 340, 224
-LEFT, RIGHT, TOP, BOTTOM = 50, 12, 10, 40
+LEFT, RIGHT, TOP, BOTTOM = 50.0, 12.0, 10.0, 40.0
 LABELS = 8  # along an axis, at most
 COLOURS = 6  # that are told apart
 CELL, BAR, MARGIN = 46, 8, 62  # of a grid
@@ -71,11 +71,9 @@ def lines(title: str, x: str, y: str, series: Sequence[Line], below: Marks) -> M
     return _figure(title, *_axes(x, y, [(across(one), text) for one, text in _few(below)], beside), *drawn)
 
 
-def columns(
-    title: str, x: str, y: str, stacks: Sequence[Column], below: Marks, said: Callable[[float], str] = percent
-) -> Markup:
-    """Parts of columns on top of each other."""
-    ticks = _ticks(0.0, max(sum(size for _, size in one.parts) for one in stacks))
+def columns(title: str, x: str, y: str, stacks: Sequence[Column], below: Marks, counts: bool = False) -> Markup:
+    """Parts of columns on top of each other: shares, or counts."""
+    ticks = _ticks(0.0, max(sum(size for _, size in one.parts) for one in stacks), 1.0 if counts else 0.0)
     places = [*(one.start for one in stacks), *(one.stop for one in stacks), *(place for place, _ in below)]
     across = _scale(min(places), max(places), LEFT + 2, WIDTH - RIGHT - 2)
     up = _scale(ticks[0], ticks[-1], HEIGHT - BOTTOM, TOP)
@@ -88,7 +86,7 @@ def columns(
             parts.append(el("rect", x=left, y=top, width=max(1.0, right - left), height=bottom - top, class_=kind))
             done += size
         drawn.append(el("g", *parts))
-    beside = [(up(one), said(one)) for one in ticks]
+    beside = [(up(one), f"{one:,.0f}" if counts else percent(one)) for one in ticks]
     return _figure(title, *_axes(x, y, [(across(one), text) for one, text in _few(below)], beside), *drawn)
 
 
@@ -159,11 +157,12 @@ def _axes(x: str, y: str, below: Marks, beside: Marks) -> list[Markup]:
     return drawn
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def _ticks(low: float, high: float, finest: float = 0.0) -> list[float]:
     """Round numbers around all values, few of them."""
     size = max(high - low, 1e-9)
-    rough = 10 ** floor(log10(size / 4))
-    step = next(one * rough for one in (1, 2, 2.5, 5, 10) if size / (one * rough) <= 5)
+    rough = 10.0 ** floor(log10(size / 4))
+    steps = (one * rough for one in (1, 2, 2.5, 5, 10))
+    step = next(one for one in steps if size / one <= 5 and not (finest and one % finest))
     first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
     return [round(number * step, 10) for number in range(first, max(last, first + 1) + 1)]
 

@@ -118,11 +118,13 @@ def _mixing(summary: Summary) -> Markup:
     for one in summary.layers:
         by_method.setdefault(one.method, []).append(one)
     number = {name: summary.configuration["methods"].index(name) for name in by_method}
-    below = [(layer, str(layer)) for layer in sorted({one.layer for one in summary.layers})]
+    below = [(float(layer), str(layer)) for layer in sorted({one.layer for one in summary.layers})]
 
     def drawn(figure: str) -> Markup | str:
         series = [
-            _line(number[name], ((one.layer, f"{name}, layer {one.layer}", one.figures[figure]) for one in found))
+            _line(
+                number[name], ((float(one.layer), f"{name}, layer {one.layer}", one.figures[figure]) for one in found)
+            )
             for name, found in by_method.items()
         ]
         known = [one for one in series if one.points]
@@ -215,11 +217,15 @@ def _lengths(summary: Summary) -> Markup:
         axis,
         "number of texts",
         [
-            Column(*edges(one), [("series-5", one.texts)], f"{place(one.start, one.stop)} tokens: {one.texts:,} texts")
+            Column(
+                *edges(one),
+                [("series-5", float(one.texts))],
+                f"{place(one.start, one.stop)} tokens: {one.texts:,} texts",
+            )
             for one in found
         ],
         below,
-        lambda value: f"{value:,g}",
+        counts=True,
     )
     known = [one for one in series if one.points]
     charts = [lines("Null share", axis, "share of attention", known, below)] if known else []
