@@ -41,6 +41,7 @@ def made(folder: Path, rows: Sequence[Row], model: str = "some model", **chosen:
     usual = {"methods": ["alti"], "target": None, "certificate": True, "maps": False, "top": 5, "max_tokens": 512}
     texts = len({row["text"] for row in rows})
     digests = {"digest": "d", "weights": "w", "vocabulary": "v"}
-    store = Folder(folder, {**usual, "texts": texts, **digests, **chosen}, {"model": model})
+    known = dict.fromkeys(("class", "dtype", "thalweg", "transformers", "torch"), "some")
+    store = Folder(folder, {**usual, "texts": texts, **digests, **chosen}, {"model": model, **known})
     with store.alone():
         store.add(Shard(0, ()), Done(0, tuple(rows)))

@@ -63,18 +63,18 @@ def _run(summary: Summary) -> Markup:
         else str(chosen["target"])
     )
     said = {
-        "model": f"{made['model']} ({', '.join(made[name] for name in ('class', 'dtype') if name in made)})",
+        "model": f"{made['model']} ({made['class']}, {made['dtype']})",
         "fingerprint": f"weights {chosen['weights']}, vocabulary {chosen['vocabulary']}",
         "methods": ", ".join(chosen["methods"]) or "none",
         "certificates": "of every head" if chosen["certificate"] else "not asked for",
         "target": target,
         "texts": f"{counts.texts:,} of {chosen['texts']:,}, {counts.rows:,} rows",
         "tokens in a text": _lengths_said(summary.tokens),
-        "failed": f"{counts.failed:,} texts, of which nothing is known",
-        "incomplete": f"{counts.incomplete:,} texts, which lack a method or the certificate",
+        "failed": f"{counts.failed:,}; of these texts nothing is known",
+        "incomplete": f"{counts.incomplete:,}; these lack a method or the certificate",
         "limits": f"{chosen['max_tokens']:,} tokens in a text, {chosen['top']} sources kept of each method and target",
         "configuration": f"{summary.configuration_hash}, schema {SCHEMA}, texts {chosen['digest']}",
-        "versions": ", ".join(f"{name} {made[name]}" for name in ("thalweg", "transformers", "torch") if name in made),
+        "versions": ", ".join(f"{name} {made[name]}" for name in ("thalweg", "transformers", "torch")),
         "folder": summary.folder,
     }
     unfinished = (
@@ -139,7 +139,7 @@ def _mixing(summary: Summary) -> Markup:
     for name, found in by_method.items():
         same.setdefault(str([one.figures for one in found]), []).append(name)
     alike = [
-        el("p", f"{' and '.join(names)} have the same maps of single layers, and so the same lines.", class_="aside")
+        el("p", f"{', '.join(names)} have the same maps of single layers, and so the same lines.", class_="aside")
         for names in same.values()
         if len(names) > 1
     ]
