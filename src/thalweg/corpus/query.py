@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +60,12 @@ def query(folder: str | Path, sql: str) -> Answer:
 
 
 @contextmanager
-def connected(folder: str | Path) -> "Iterator[DuckDBPyConnection]":
-    """DuckDB with the tables of a folder, as far as it is written, and nothing else of the machine."""
+def connected(folder: str | Path, sealed: bool = True) -> "Iterator[DuckDBPyConnection]":
+    """DuckDB with the tables of a folder, as far as it is written.
+
+    Sealed, as for SQL of somebody else, it sees nothing else of the machine. Otherwise it reads the shards by itself,
+    in memory that does not grow with their number.
+    """
     path = Path(folder)
     header = read_header(path)
     if not read_marks(path, header["configuration_hash"]):
@@ -74,10 +79,15 @@ def connected(folder: str | Path) -> "Iterator[DuckDBPyConnection]":
 
     connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
     try:
-        connection.register("shards", dataset.dataset([str(file) for file in shard_files(path)]))
+        files = [str(file) for file in shard_files(path)]
+        if sealed:
+            connection.register("shards", dataset.dataset(files))
+        else:
+            connection.read_parquet([escape(file) for file in files], hive_partitioning=False).create_view("shards")
         for name, view in VIEWS.items():
             connection.execute(f"CREATE VIEW {name} AS {view}")
-        connection.execute("SET enable_external_access = false")
+        if sealed:
+            connection.execute("SET enable_external_access = false")
         yield connection
     except (duckdb.Error, ArrowException, OSError) as error:
         raise InputError(f"DuckDB refuses the query: {str(error).strip()}") from error

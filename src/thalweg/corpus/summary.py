@@ -231,7 +231,7 @@ def summarise(folder: str | Path) -> Summary:
     header = read_header(path)
     configuration: dict[str, Any] = header["configuration"]
     methods: list[str] = configuration["methods"]
-    with connected(path) as connection:
+    with connected(path, sealed=False) as connection:
         connection.execute("SET threads = 1")  # sums in the order of the rows: the same to the last digit
         return Summary(
             folder=path,
