@@ -1,9 +1,15 @@
 """What a folder of a corpus holds, for tests that compare one with another."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
+
+from thalweg.corpus.rows import Row, row_of
+from thalweg.corpus.shards import Shard, Text
+from thalweg.corpus.storage import Folder
+from thalweg.corpus.work import Done
 
 WORDS = "the old dog runs and a new cat is good but this film was very bad".split()
 OF_TIME = ("seconds",)  # differs from run to run
@@ -23,3 +29,19 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 def timeless(folder: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name not in OF_TIME} for row in read(folder)]
+
+
+def by_hand(number: int, **known: Any) -> Row:
+    """A row made by hand."""
+    return row_of(Text(number, number + 1, f"text {number}"), **known)
+
+
+def made(folder: Path, rows: Sequence[Row], model: str = "some model", **chosen: Any) -> None:
+    """A folder with these rows in one shard, of a run that was asked for what is chosen."""
+    usual = {"methods": ["alti"], "target": None, "certificate": True, "maps": False, "top": 5, "max_tokens": 512}
+    texts = len({row["text"] for row in rows})
+    digests = {"digest": "d", "weights": "w", "vocabulary": "v"}
+    known = dict.fromkeys(("class", "dtype", "thalweg", "transformers", "torch"), "some")
+    store = Folder(folder, {**usual, "texts": texts, **digests, **chosen}, {"model": model, **known})
+    with store.alone():
+        store.add(Shard(0, ()), Done(0, tuple(rows)))

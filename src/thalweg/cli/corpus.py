@@ -1,4 +1,4 @@
-"""`thalweg corpus`: every text of a file through methods and certificates, and `corpus query`: SQL over the rows."""
+"""`thalweg corpus`: every text of a file through methods and certificates; `query` and `report`: what its rows say."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -114,3 +114,20 @@ def query(
     from thalweg.corpus.query import query as ask
 
     answer(ask(folder, sql), json)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="The folder of a run, finished or not.")],
+    out: Annotated[Path | None, typer.Option(help="Write a page that stands alone.", show_default=False)] = None,
+    json: Json = None,
+) -> None:
+    """Sum up what the rows of a folder say: mixing, null share, certificates, tokens, agreement and checks."""
+    from thalweg.corpus.storage import OURS
+    from thalweg.corpus.summary import summarise
+
+    for path in (out, json):
+        check_writable(path)
+        if path is not None and path.name.startswith(OURS) and path.parent.resolve() == folder.resolve():
+            raise InputError(f"{str(path)!r} would take the place of the corpus's own file; choose another name")
+    answer(summarise(folder), json, out)

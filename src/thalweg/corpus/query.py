@@ -1,12 +1,18 @@
 """SQL over the rows of a corpus, by DuckDB, which is given the rows and nothing else of the machine."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thalweg.corpus.rows import parquet
 from thalweg.corpus.storage import read_header, read_marks, shard_files
 from thalweg.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 VIEWS = {
     "rows": "SELECT * FROM shards",
@@ -45,6 +51,21 @@ def query(folder: str | Path, sql: str) -> Answer:
     sources; `agreement`, `layers`, `heads` and `checks` are the lists of that name, unnested. Nothing else can be
     read, and nothing written.
     """
+    with connected(folder) as connection:
+        connection.execute("SET lock_configuration = true")
+        found = connection.execute(sql)
+        if found is None or not found.description:
+            raise InputError(f"the query {sql!r} asks for nothing; expected a SELECT over {', '.join(VIEWS)}")
+        return Answer(tuple(one[0] for one in found.description), tuple(found.fetchall()))
+
+
+@contextmanager
+def connected(folder: str | Path, sealed: bool = True) -> "Iterator[DuckDBPyConnection]":
+    """DuckDB with the tables of a folder, as far as it is written.
+
+    Sealed, as for SQL of somebody else, it sees nothing else of the machine. Otherwise it reads the shards by itself,
+    in memory that does not grow with their number.
+    """
     path = Path(folder)
     header = read_header(path)
     if not read_marks(path, header["configuration_hash"]):
@@ -58,15 +79,16 @@ def query(folder: str | Path, sql: str) -> Answer:
 
     connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
     try:
-        connection.register("shards", dataset.dataset([str(file) for file in shard_files(path)]))
+        files = [str(file) for file in shard_files(path)]
+        if sealed:
+            connection.register("shards", dataset.dataset(files))
+        else:
+            connection.read_parquet([escape(file) for file in files], hive_partitioning=False).create_view("shards")
         for name, view in VIEWS.items():
             connection.execute(f"CREATE VIEW {name} AS {view}")
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
-        found = connection.execute(sql)
-        if found is None or not found.description:
-            raise InputError(f"the query {sql!r} asks for nothing; expected a SELECT over {', '.join(VIEWS)}")
-        return Answer(tuple(one[0] for one in found.description), tuple(found.fetchall()))
+        if sealed:
+            connection.execute("SET enable_external_access = false")
+        yield connection
     except (duckdb.Error, ArrowException, OSError) as error:
         raise InputError(f"DuckDB refuses the query: {str(error).strip()}") from error
     finally:

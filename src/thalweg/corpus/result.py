@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thalweg.corpus.storage import Counts, add_up, read_header, read_marks
+
+if TYPE_CHECKING:
+    from thalweg.corpus.summary import Summary
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,12 @@ class Corpus:
         done = read_marks(path, header["configuration_hash"])
         total = add_up(done)
         return Corpus(path, header["configuration"], header["provenance"], total, len(done), total.texts, 0.0)
+
+    def summary(self) -> "Summary":
+        """What its rows say together, as far as they are written (needs DuckDB)."""
+        from thalweg.corpus.summary import summarise
+
+        return summarise(self.folder)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain lists and numbers, ready for JSON."""

@@ -1,4 +1,4 @@
-"""A corpus in a terminal: how many texts, what failed, where the rows are; and the answer to a query as a table."""
+"""A corpus in a terminal: how many texts, what failed, where the rows are; its summary; the answer to a query."""
 
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
@@ -6,8 +6,11 @@ from rich.text import Text
 
 from thalweg.corpus.query import Answer
 from thalweg.corpus.result import Corpus
+from thalweg.corpus.summary import Band, Summary, signed
 from thalweg.views.fitted import Fitted
 from thalweg.views.terminal import printable, render
+
+SHOWN = 3  # errors and tokens of a summary; the page has more
 
 
 @render.register
@@ -31,6 +34,55 @@ def _(corpus: Corpus) -> RenderableType:
     if counts.incomplete:
         parts.append(Text(f"{counts.incomplete} texts lack a method or the certificate; their rows say why", "yellow"))
     return Group(*parts)
+
+
+@render.register
+def _(summary: Summary) -> RenderableType:
+    about = f"   model {printable(summary.provenance['model'])}   {summary.folder}"
+    parts: list[RenderableType] = [
+        Text.assemble(("corpus", "bold"), (printable(about), "dim")),
+        Text(printable(" ".join(summary.sentences()))),
+    ]
+    parts += [
+        Text(printable(f"{one.count:,} × {one.part} (first {one.text:,}): {one.error}"), "yellow")
+        for one in summary.failures[:SHOWN]
+    ]
+    if summary.received:
+        parts += [Text(), _methods(summary)]
+    if len(summary.agreement) > 1:
+        pairs = Table("rank correlation", "mean", "10th to 90th percentile", box=None, header_style="dim")
+        for one in summary.agreement:
+            if one.correlation is not None:
+                band = one.correlation
+                names = Text(printable(f"{one.method}, {one.other}"))
+                pairs.add_row(names, signed(band.mean), f"{signed(band.low)} to {signed(band.high)}")
+        parts += [Text(), pairs]
+    if summary.heads:
+        said = (f"{name} {count / sum(summary.verdicts.values()):.1%}" for name, count in summary.verdicts.items())
+        parts += [Text(), Text(f"heads, all texts taken together: {', '.join(said)}")]
+    exceeded = [one for one in summary.checks if one.exceeding]
+    parts += [
+        Text(printable(f"{one.method}: {one.identity} is exceeded on {one.exceeding} of {one.texts} texts"), "red")
+        for one in exceeded
+    ]
+    if summary.checks and not exceeded:
+        parts.append(Text("every check holds on every text", "dim"))
+    return Group(*parts)
+
+
+def _methods(summary: Summary) -> Table:
+    """Of each method what tokens keep in the last layer, and what gets most."""
+    table = Table("", "own at the top", "to special tokens", "largest most often", box=None, header_style="dim")
+    top = {one.method: one.figures["own"] for one in summary.layers}
+    for one in summary.received:
+        tokens = "  ".join(f"{printable(token.token)} {token.first}" for token in one.first[:SHOWN])
+        cells = (printable(one.method), _mean(top.get(one.method)), _mean(one.special_share), tokens)
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _mean(band: Band | None) -> str:
+    return "–" if band is None else f"{band.mean:.1%}"
 
 
 @render.register

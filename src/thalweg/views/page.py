@@ -24,34 +24,39 @@ PAGE = """<!doctype html>
 <style>{style}</style>
 </head>
 <body>
-<main id="report"><noscript>{headline} This page draws the rest with JavaScript, which is off.</noscript></main>
-<script type="application/octet-stream" id="payload">{payload}</script>
+{body}
 <script>{script}</script>
 </body>
 </html>
 """
+BODY = """\
+<main id="report"><noscript>{headline} This page draws the rest with JavaScript, which is off.</noscript></main>
+<script type="application/octet-stream" id="payload">{payload}</script>"""
 
 
 def page(report: Report) -> str:
     """The whole file."""
-    style, script = style_and_script()
     shown = " ".join(map(printable, report.tokens.pieces[:12]))
-    return PAGE.format(
-        policy=html.escape(policy(style, script)),
-        title=html.escape(f"Thalweg: {shown}"),
-        headline=html.escape(printable(report.headline())),
-        style=style,
-        script=script,
-        payload=payload(report),
-    )
+    headline = html.escape(printable(report.headline()))
+    body = BODY.format(headline=headline, payload=payload(report))
+    return shell(f"Thalweg: {shown}", body, *style_and_script())
+
+
+def shell(title: str, body: str, style: str, script: str) -> str:
+    """A page around a body of HTML."""
+    guard = html.escape(policy(style, script))
+    return PAGE.format(policy=guard, title=html.escape(title), body=body, style=style, script=script)
 
 
 def frame(report: Report) -> str:
-    """The page in a frame of its own, for notebooks and other pages: several do not disturb each other."""
-    inside = html.escape(page(report))
+    return framed(page(report))
+
+
+def framed(page: str) -> str:
+    """A page in a frame of its own, for notebooks and other pages: several do not disturb each other."""
     return (
-        f'<iframe srcdoc="{inside}" sandbox="allow-scripts" width="100%" height="{FRAME_HEIGHT}" frameborder="0" '
-        'title="Thalweg report"></iframe>'
+        f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" width="100%" height="{FRAME_HEIGHT}" '
+        'frameborder="0" title="Thalweg report"></iframe>'
     )
 
 
@@ -66,13 +71,17 @@ def policy(style: str, script: str) -> str:
 @cache
 def style_and_script() -> tuple[str, str]:
     """The style sheet, and the scripts joined into one function of their own."""
+    return joined("report.css"), function(*(f"{name}.js" for name in (*SCRIPTS, "main")))
+
+
+def function(*names: str) -> str:
+    """Scripts as one function, which leaves nothing behind but what it does."""
+    return f"\n(() => {{\n'use strict';{joined(*names)}\n}})();\n"
+
+
+def joined(*names: str) -> str:
     folder = files("thalweg.views") / "html"
-
-    def read(name: str) -> str:
-        return (folder / name).read_text(encoding="utf-8")
-
-    parts = "\n".join(read(f"{name}.js") for name in (*SCRIPTS, "main"))
-    return f"\n{read('report.css')}", f"\n(() => {{\n'use strict';\n{parts}\n}})();\n"
+    return "".join("\n" + folder.joinpath(name).read_text(encoding="utf-8") for name in names)
 
 
 def _digest(text: str) -> str:
