@@ -31,9 +31,14 @@ GOALS = {"rollout": "at most 2", "certificate": "at most 2", "alti": "at most 5"
 def encoder(shipped: tw.Subject) -> tw.Subject:
     """6 layers, 384 wide, 12 heads, random weights, which reads what the model that ships reads."""
     torch.manual_seed(0)
-    size = {"num_hidden_layers": 6, "hidden_size": 384, "num_attention_heads": 12, "intermediate_size": 1536}
-    assert shipped.tokenizer is not None
-    return tw.load(BertForSequenceClassification(BertConfig(vocab_size=9000, **size)).eval(), shipped.tokenizer)
+    config = BertConfig(
+        vocab_size=shipped.model.config.vocab_size,
+        num_hidden_layers=6,
+        hidden_size=384,
+        num_attention_heads=12,
+        intermediate_size=1536,
+    )
+    return tw.load(BertForSequenceClassification(config).eval(), shipped.tokenizer)
 
 
 def sentences(count: int, shortest: int, longest: int) -> list[str]:

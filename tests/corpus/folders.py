@@ -38,7 +38,7 @@ def by_hand(number: int, **known: Any) -> Row:
 
 def made(folder: Path, rows: Sequence[Row], model: str = "some model", **chosen: Any) -> None:
     """A folder with these rows in one shard, of a run that was asked for what is chosen."""
-    usual = {"methods": ["alti"], "target": None, "certificate": True, "maps": False, "top": 5, "max_tokens": 512}
+    usual = {"methods": ["alti"], "target": None, "certificate": "full", "maps": False, "top": 5, "max_tokens": 512}
     texts = len({row["text"] for row in rows})
     digests = {"digest": "d", "weights": "w", "vocabulary": "v"}
     known = dict.fromkeys(("class", "dtype", "thalweg", "transformers", "torch"), "some")

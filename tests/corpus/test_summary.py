@@ -19,7 +19,6 @@ from tests.conftest import missing
 from tests.corpus.folders import by_hand, made, read, sentences
 from thalweg.corpus.run import run_corpus
 from thalweg.corpus.summary import LISTED, OFTEN, SHORT, Band, Summary, summarise
-from thalweg.results.trust import VERDICTS
 
 METHODS = ["attention_rollout", "alti:layer=9", "alti", "decompx"]
 ATTACK = "</script><img src=x onerror=alert(1)>"
@@ -31,14 +30,16 @@ def duckdb() -> None:
         missing("duckdb is not installed: thalweg[corpus]")
 
 
-@pytest.fixture(scope="module")
-def folder(shipped: tw.Subject, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["values", "full"])
+def folder(shipped: tw.Subject, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """Texts of up to 40 tokens on the model that ships; some cannot be read, one is too long, one method fails."""
     place = tmp_path_factory.mktemp("corpus")
     texts = [*sentences(16), *(" ".join(sentences(12)[9 - n :]) for n in range(4)), "long " * 80]
     lines = [*(json.dumps({"text": one}) for one in texts), "broken", '{"text": 5}', '{"text": 7}']
     (place / "texts.jsonl").write_text("\n".join(lines))
-    run_corpus(shipped, place / "texts.jsonl", place / "out", METHODS, shard=7, max_tokens=60)
+    run_corpus(
+        shipped, place / "texts.jsonl", place / "out", METHODS, shard=7, max_tokens=60, certificate=request.param
+    )
     return place / "out"
 
 
@@ -104,7 +105,8 @@ def test_heads_when_summed_up_then_are_those_of_the_rows(summary: Summary, rows:
         assert one.texts == len(same)
         for name in ("null_share", "null_share_row_sum"):
             assert is_band(getattr(one, name), (fmean(head[name] for head in heads) for heads in same))
-        for verdict in VERDICTS:
+        assert set(one.verdicts) == {*summary.possible} >= {head["verdict"] for heads in same for head in heads}
+        for verdict in summary.possible:
             shares = (fmean(head["verdict"] == verdict for head in heads) for heads in same)
             assert one.verdicts[verdict] == pytest.approx(fmean(shares))
     assert sum(one.texts for one in summary.lengths) == len(known)
@@ -324,9 +326,7 @@ def test_page_when_every_text_failed_then_says_so(tmp_path: Path) -> None:
 
 
 def test_page_when_there_is_one_method_and_no_certificate_then_says_so(tmp_path: Path) -> None:
-    made(
-        tmp_path, [by_hand(0, tokens=3, methods=[{"method": "alti", "error": None, "sources": []}])], certificate=False
-    )
+    made(tmp_path, [by_hand(0, tokens=3, methods=[{"method": "alti", "error": None, "sources": []}])], certificate=None)
     page = summarise(tmp_path).to_html()
     assert page.count("Certificates were not asked for in this run.") == 2
     assert "There are not two methods in this run to compare." in page
@@ -341,7 +341,7 @@ def test_command_when_asked_for_a_report_then_shows_it_and_writes_a_page(
 ) -> None:
     done = run("corpus", "report", str(folder), "--out", str(tmp_path / "page.html"))
     assert done.code == 0, done.err
-    assert "24 texts, of which 4 failed. Attention can be read in" in done.out
+    assert "24 texts, of which 4 failed. Attention can be read " in done.out
     assert "every check holds on every text" in done.out
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == summarise(folder).to_html()
     found = json.loads(run("corpus", "report", str(folder), "--json", "-").out)

@@ -70,7 +70,10 @@ def corpus(
             raise InputError(f"--file and --out start a run: leave them out before {context.invoked_subcommand!r}")
         return
     if file is None or out is None:
-        raise InputError("give --file with texts and --out with a folder; or: thalweg corpus query FOLDER SQL")
+        raise InputError(
+            "give --file with texts and --out with a folder; or: thalweg corpus query FOLDER SQL, "
+            "or: thalweg corpus report FOLDER"
+        )
     check_writable(json)
     from thalweg.tables import stream_texts
 

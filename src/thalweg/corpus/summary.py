@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from thalweg.corpus.query import connected
 from thalweg.corpus.rows import SCHEMA
 from thalweg.corpus.storage import Counts, read_header, short
+from thalweg.identifiability.brief import BY_VALUES
 from thalweg.results.mixing import KINDS
-from thalweg.results.trust import VERDICTS, Verdict
+from thalweg.results.trust import VERDICTS
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -74,7 +75,7 @@ class LengthFigures:
     texts: int
     null_share: Band | None
     null_share_row_sum: Band | None
-    verdicts: Mapping[Verdict, float]
+    verdicts: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class HeadFigures:
 
     layer: int
     head: int
-    verdicts: Mapping[Verdict, int]
+    verdicts: Mapping[str, int]
     null_share: float | None
     null_share_row_sum: float | None
 
@@ -171,9 +172,14 @@ class Summary:
         return self.counts.texts == self.configuration["texts"]
 
     @property
-    def verdicts(self) -> dict[Verdict, int]:
+    def verdicts(self) -> dict[str, int]:
         """How many heads of all texts got which verdict."""
-        return {one: sum(head.verdicts[one] for head in self.heads) for one in VERDICTS}
+        return {one: sum(head.verdicts[one] for head in self.heads) for one in self.possible}
+
+    @property
+    def possible(self) -> tuple[str, ...]:
+        """The verdicts that this run's certificates know."""
+        return possible_verdicts(self.configuration)
 
     def sentences(self) -> tuple[str, ...]:
         """The answer, in a few sentences."""
@@ -182,7 +188,8 @@ class Summary:
         said = [f"{first}, of which {counts.failed:,} failed." if counts.failed else f"{first}."]
         if self.heads:
             share = self.verdicts["identifiable"] / sum(self.verdicts.values())
-            said.append(f"Attention can be read in {share:.0%} of heads, all texts taken together.")
+            by = " by their values" if self.configuration["certificate"] == "values" else ""
+            said.append(f"Attention can be read{by} in {share:.0%} of heads, all texts taken together.")
         known = [(one.correlation.mean, one.method, one.other) for one in self.agreement if one.correlation]
         if known:
             mean, method, other = min(known)
@@ -225,12 +232,17 @@ def signed(value: float) -> str:
     return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
 
 
+def possible_verdicts(configuration: Mapping[str, Any]) -> tuple[str, ...]:
+    return BY_VALUES if configuration["certificate"] == "values" else VERDICTS
+
+
 def summarise(folder: str | Path) -> Summary:
     """What the shards of a folder say, also while a run still writes into it."""
     path = Path(folder)
     header = read_header(path)
     configuration: dict[str, Any] = header["configuration"]
     methods: list[str] = configuration["methods"]
+    verdicts = possible_verdicts(configuration)
     with connected(path, sealed=False) as connection:
         connection.execute("SET threads = 1")  # sums in the order of the rows: the same to the last digit
         return Summary(
@@ -242,8 +254,8 @@ def summarise(folder: str | Path) -> Summary:
             failures=_failures(connection),
             checks=_checks(connection, methods),
             layers=_layers(connection, methods),
-            lengths=_lengths(connection),
-            heads=_heads(connection),
+            lengths=_lengths(connection, verdicts),
+            heads=_heads(connection, verdicts),
             received=_received(connection, methods),
             agreement=_agreement(connection, methods),
             apart=_apart(connection),
@@ -296,30 +308,30 @@ def _layers(connection: "DuckDBPyConnection", methods: Sequence[str]) -> tuple[L
     return tuple(sorted(found, key=lambda one: (methods.index(one.method), one.layer)))
 
 
-def _lengths(connection: "DuckDBPyConnection") -> tuple[LengthFigures, ...]:
+def _lengths(connection: "DuckDBPyConnection", verdicts: Sequence[str]) -> tuple[LengthFigures, ...]:
     """By length in quarters of powers of two (16, 20, 24, 28, 32, 40, …): texts are mostly short, and some long."""
-    verdicts = (f"avg(len([1 FOR one IN heads IF one.verdict = '{name}']) / len(heads))" for name in VERDICTS)
+    means = (f"avg(len([1 FOR one IN heads IF one.verdict = '{name}']) / len(heads))" for name in verdicts)
     sql = f"""
         SELECT tokens // step * step AS start, step, count(*),
             {_spread("list_avg([one.null_share FOR one IN heads])")},
-            {_spread("list_avg([one.null_share_row_sum FOR one IN heads])")}, {", ".join(verdicts)}
+            {_spread("list_avg([one.null_share_row_sum FOR one IN heads])")}, {", ".join(means)}
         FROM (SELECT *, greatest(1, 2 ** (floor(log2(tokens)) - 2))::BIGINT AS step FROM rows WHERE len(heads) > 0)
         GROUP BY start, step ORDER BY start"""
     return tuple(
         LengthFigures(
-            start, start + step, texts, _band(plain), _band(row_sum), dict(zip(VERDICTS, shares, strict=True))
+            start, start + step, texts, _band(plain), _band(row_sum), dict(zip(verdicts, shares, strict=True))
         )
         for start, step, texts, plain, row_sum, *shares in _all(connection, sql)
     )
 
 
-def _heads(connection: "DuckDBPyConnection") -> tuple[HeadFigures, ...]:
+def _heads(connection: "DuckDBPyConnection", verdicts: Sequence[str]) -> tuple[HeadFigures, ...]:
     sql = f"""
         SELECT layer, head, avg(null_share), avg(null_share_row_sum),
-            {", ".join(f"count(*) FILTER (verdict = '{name}')" for name in VERDICTS)}
+            {", ".join(f"count(*) FILTER (verdict = '{name}')" for name in verdicts)}
         FROM heads GROUP BY layer, head ORDER BY layer, head"""
     return tuple(
-        HeadFigures(layer, head, dict(zip(VERDICTS, counts, strict=True)), plain, row_sum)
+        HeadFigures(layer, head, dict(zip(verdicts, counts, strict=True)), plain, row_sum)
         for layer, head, plain, row_sum, *counts in _all(connection, sql)
     )
 

@@ -19,6 +19,7 @@ from thalweg.identifiability.value_space import Bases, Outward, outward_map, val
 from thalweg.numerics import double, tolerance, working
 from thalweg.results.receipt import Check, Receipt, block_checks
 
+BY_VALUES = ("identifiable", "not identifiable by values")  # what is said of a head
 WELL_CONDITIONED = 1e-2  # σ_min/σ_max from which one factorisation is enough: shares are then known to 1e-6
 
 
@@ -36,7 +37,7 @@ class BriefHead:
 
     @property
     def verdict(self) -> str:
-        return "not identifiable by values" if self.ambiguity else "identifiable"
+        return BY_VALUES[self.ambiguity > 0]
 
 
 @dataclass(frozen=True)

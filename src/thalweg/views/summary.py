@@ -17,12 +17,16 @@ from thalweg.corpus.summary import (
     TokenFigures,
     signed,
 )
+from thalweg.identifiability.brief import BY_VALUES
 from thalweg.results.trust import VERDICTS
 from thalweg.views.charts import Column, Line, Point, colour, columns, grid, legend, lines
 from thalweg.views.elements import Markup, details, el, section, table
 from thalweg.views.page import function, joined, shell
 
-KINDS = dict(zip(VERDICTS, ("yes", "partly", "no"), strict=True))
+KINDS = {
+    **dict(zip(VERDICTS, ("yes", "partly", "no"), strict=True)),
+    **dict(zip(BY_VALUES, ("yes", "no"), strict=True)),
+}
 FIGURES = {
     "own": ("What tokens keep of themselves", "own share"),
     "not_own": ("Tokens with a larger contributor", "share of tokens"),
@@ -66,7 +70,7 @@ def _run(summary: Summary) -> Markup:
         "model": f"{made['model']} ({made['class']}, {made['dtype']})",
         "fingerprint": f"weights {chosen['weights']}, vocabulary {chosen['vocabulary']}",
         "methods": ", ".join(chosen["methods"]) or "none",
-        "certificates": "of every head" if chosen["certificate"] else "not asked for",
+        "certificates": f"of every head ({chosen['certificate']})" if chosen["certificate"] else "not asked for",
         "target": target,
         "texts": f"{counts.texts:,} of {chosen['texts']:,}, {counts.rows:,} rows",
         "tokens in a text": _lengths_said(summary.tokens),
@@ -231,7 +235,7 @@ def _lengths(summary: Summary) -> Markup:
     charts = [lines("Null share", axis, "share of attention", known, below)] if known else []
     figures = table(
         "In %, by length: mean over texts (10th to 90th percentile), and the mean share of heads by verdict",
-        ("tokens", "texts", "null share", "rows summing to one", *VERDICTS),
+        ("tokens", "texts", "null share", "rows summing to one", *summary.possible),
         (
             (
                 place(one.start, one.stop),
@@ -244,7 +248,7 @@ def _lengths(summary: Summary) -> Markup:
         ),
     )
     key = legend(
-        [*((colour(number), name) for number, name in names.items()), *((KINDS[one], one) for one in VERDICTS)]
+        [*((colour(number), name) for number, name in names.items()), *((KINDS[one], one) for one in summary.possible)]
     )
     return section(
         "lengths",
@@ -260,10 +264,14 @@ def _heads(summary: Summary) -> Markup:
     title = "Certificates of heads"
     if not summary.heads:
         return section("heads", title, _no_certificate(summary))
+    asked = (
+        "By values: others do; whether one of them is a softmax of its own keys was not asked"
+        if summary.configuration["certificate"] == "values"
+        else "Given the keys: others do, but none as a softmax of its own keys, for small changes of the query"
+    )
     note = (
-        "In how many texts a head's attention can be read. Identifiable: no other weights give its output. Given the "
-        "keys: others do, but none as a softmax of its own keys, for small changes of the query. Bars are shares of "
-        "texts, numbers the per cent of texts in which a head is identifiable."
+        f"In how many texts a head's attention can be read. Identifiable: no other weights give its output. {asked}. "
+        "Bars are shares of texts, numbers the per cent of texts in which a head is identifiable."
     )
     total = sum(summary.verdicts.values())
     key = legend([(KINDS[name], f"{name} ({count / total:.1%})") for name, count in summary.verdicts.items()])
@@ -283,7 +291,7 @@ def _heads(summary: Summary) -> Markup:
     )
     figures = table(
         "Texts by verdict, and the mean share of attention without effect in %",
-        ("head", *VERDICTS, "null share", "rows summing to one"),
+        ("head", *summary.possible, "null share", "rows summing to one"),
         (
             (
                 f"layer {one.layer} head {one.head}",
