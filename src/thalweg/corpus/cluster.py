@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import pandas
@@ -19,9 +18,10 @@ from ray.data import ActorPoolStrategy, DataContext, Dataset, read_datasource
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from thalweg.corpus.feed import Feed, Source
+from thalweg.corpus.feed import Feed
 from thalweg.corpus.job import Job
 from thalweg.corpus.shards import Shard, Text
+from thalweg.corpus.source import Source
 from thalweg.corpus.work import Done, Tick, learn, work
 from thalweg.errors import InputError, said
 from thalweg.models.load import Subject
@@ -29,15 +29,17 @@ from thalweg.models.parcel import pack, unpack
 
 AHEAD = 3  # shards under way for each worker: one it works on, one that waits there, one on its way
 TWICE = 2  # times that the work on a shard is begun
-SILENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}
+# For a Ray of our own: nothing is sent to anybody, nothing said, and workers are as urgent as this process.
+SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_worker_niceness": "0"}
 KEPT = "shards that were written are kept, and the same command goes on from there"
 
 
 @dataclass(frozen=True)
 class Order:
-    """What every worker is told when it begins; the parcel by reference, so that weights lie in shared memory."""
+    """What every worker is told when it begins."""
 
-    parcel: Any
+    feed: Any
+    parcel: Any  # a reference to it: the weights lie in memory that workers share
     job: Job
     shown: Text | None
 
@@ -45,10 +47,8 @@ class Order:
 class Worker:
     """An actor with the model in a process of its own. It knows what the run's process knows of the model's wiring."""
 
-    def __init__(self, feed: str) -> None:
-        self._feed: Any = ray.get_actor(feed)
-        order: Any = ray.get(self._feed.order.remote())
-        self._job = order.job
+    def __init__(self, order: Order) -> None:
+        self._feed, self._job = order.feed, order.job
         self._subject = unpack(ray.get(order.parcel))
         if order.shown is not None:
             learn(self._subject, order.shown)
@@ -72,12 +72,12 @@ def on_ray(
     if first is None:
         return
     with _session(workers), _quiet():
-        count, name = _workers(subject, workers), f"thalweg-{uuid4().hex}"
+        count = _workers(subject, workers)
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        order = Order(ray.put(pack(subject)), job, shown)
-        feed: Any = ray.remote(Feed).options(name=name, num_cpus=0, scheduling_strategy=here).remote(order)
+        feed: Any = ray.remote(Feed).options(num_cpus=0, scheduling_strategy=here).remote()
         try:
-            dataset = _dataset(name, count, gpu=subject.model.device.type == "cuda")
+            order = Order(feed, ray.put(pack(subject)), job, shown)
+            dataset = _dataset(order, count, gpu=subject.model.device.type == "cuda")
             yield from _exchange(feed, dataset, chain([first], parts), count * AHEAD, tick)
         except RayError as error:
             raise InputError(f"Ray could not go on: {said(error)}; {KEPT}") from error
@@ -121,19 +121,19 @@ def _exchange(
         send()
 
 
-def _dataset(feed: str, workers: int, gpu: bool) -> Dataset:
+def _dataset(order: Order, workers: int, gpu: bool) -> Dataset:
     """Shards in, rows out: each shard is a block of its own, which Ray joins with no other."""
     context = DataContext.get_current().copy()
     context.target_max_block_size = 1  # bytes: a block is given on as soon as there is anything in it
     context.enable_progress_bars = context.print_on_execution_start = False
     context.execution_no_progress_timeout_s = -1  # a shard may take as long as it likes
     with DataContext.current(context):
-        read = read_datasource(Source(feed), num_cpus=0, override_num_blocks=1)
+        read = read_datasource(Source(order.feed), num_cpus=0, override_num_blocks=1)
         return read.map_batches(
             Worker,
             batch_size=None,
             batch_format="pandas",
-            fn_constructor_args=(feed,),
+            fn_constructor_args=(order,),
             compute=ActorPoolStrategy(size=workers),
             num_cpus=1,
             num_gpus=int(gpu),
@@ -152,17 +152,18 @@ def _workers(subject: Subject, asked: int | None) -> int:
 
 @contextmanager
 def _session(workers: int | None) -> Iterator[None]:
-    """The Ray that is there, or one for the time of a run, which sends nothing to anybody."""
+    """The Ray that is there, or one for the time of a run."""
     if ray.is_initialized():
         yield
         return
     address = os.environ.get("RAY_ADDRESS", "local")
     own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
-    before = {name: os.environ.get(name) for name in SILENT}
-    os.environ.update(SILENT)
+    before = {name: os.environ.get(name) for name in SETTINGS}
+    os.environ.update(SETTINGS)
     try:
         try:
-            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
+            with _no_stderr():  # where Ray's core says that it will be silent
+                ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
         except ConnectionError as error:
             raise InputError(f"there is no Ray at RAY_ADDRESS={address!r}: {said(error)}") from error
         yield
@@ -184,3 +185,15 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
+
+
+@contextmanager
+def _no_stderr() -> Iterator[None]:
+    before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(nowhere)
