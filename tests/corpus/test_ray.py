@@ -1,6 +1,7 @@
 """The engine on Ray gives the rows of the local one, whatever happens to its processes."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -29,6 +30,7 @@ pytestmark = [
 ]
 ASKED: dict[str, Any] = {"methods": ["attention_rollout", "alti"], "shard": 3, "certificate": False, "maps": True}
 COMMAND = "from thalweg.cli.main import main; main()"
+AHEAD = 3  # shards that are read for each worker before one comes back
 DEADLY = "cabinet"  # a word that no sentence has
 
 
@@ -36,16 +38,17 @@ DEADLY = "cabinet"  # a word that no sentence has
 def cluster() -> Iterator[Any]:
     """A Ray that the user has started."""
     import ray
+    from ray import cloudpickle
 
     ray.init(
         "local",
         num_cpus=2,
         include_dashboard=False,
         log_to_driver=False,
-        logging_level="ERROR",
+        logging_level=logging.ERROR,
         _system_config={"worker_niceness": 0},
     )
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not find the tests
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not find the tests
     yield ray
     ray.shutdown()
 
@@ -86,43 +89,35 @@ def deadly(subject: tw.Subject, file: Path, flag: Path, always: bool = False) ->
     return subject
 
 
-def test_ray_when_it_goes_on_with_a_folder_then_rows_are_those_of_the_local_engine(
+def test_ray_when_a_worker_is_killed_in_a_run_that_goes_on_then_rows_are_those_of_the_local_engine(
     cluster: Any, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subject, out, whole = tiny_subject("bert"), tmp_path / "out", tmp_path / "whole"
+    subject, out, whole = deadly(tiny_subject("bert"), file, tmp_path / "flag"), tmp_path / "out", tmp_path / "whole"
     run_corpus(subject, file, whole, **ASKED)
     run_corpus(subject, file, out, **ASKED)
-    for number in (0, 2, 3, 4, 5, 6, 8, 9):
+    for number in set(range(10)) - {1, 7}:
         (out / f"shard-{number:06d}.parquet").unlink()
-    here: list[int] = []
+    under_way: list[int] = [0]
     real, add, context = running.shards, Folder.add, cluster.data.DataContext.get_current().copy()
 
     def counted(*arguments: Any) -> Iterator[Any]:
         for part in real(*arguments):
-            here.append(here[-1] + (part.number not in (1, 7)) if here else 1)
+            under_way.append(under_way[-1] + (part.number not in (1, 7)))
             yield part
 
     def added(*arguments: Any) -> None:
-        here.append(here[-1] - 1)
+        under_way.append(under_way[-1] - 1)
         add(*arguments)
 
     monkeypatch.setattr(running, "shards", counted)
     monkeypatch.setattr(Folder, "add", added)
-    found = run_corpus(subject, file, out, **ASKED, engine="ray", workers=1)
-    assert (found.texts, found.found, found.complete) == (30, 6, True)
+    found = run_corpus(subject, file, out, **ASKED, engine="ray", workers=2)
+    assert (tmp_path / "flag").read_text() == "died\n"
+    assert (found.texts, found.found, found.complete, found.counts.failed) == (30, 6, True, 0)
     assert same(out, whole)
-    assert max(here) <= 4, "more shards were read than are worked on"
+    assert max(under_way) <= 2 * AHEAD, "more shards were read than are worked on"
     assert cluster.is_initialized(), "what the user started is the user's to stop"
     assert cluster.data.DataContext.get_current() == context
-
-
-def test_ray_when_a_worker_is_killed_then_its_shard_is_done_again(cluster: Any, file: Path, tmp_path: Path) -> None:
-    subject = deadly(tiny_subject("bert"), file, tmp_path / "flag")
-    run_corpus(subject, file, tmp_path / "whole", **ASKED)
-    found = run_corpus(subject, file, tmp_path / "out", **ASKED, engine="ray", workers=2)
-    assert (tmp_path / "flag").read_text() == "died\n"
-    assert (found.complete, found.counts.failed) == (True, 0)
-    assert same(tmp_path / "out", tmp_path / "whole")
 
 
 def test_ray_when_a_shard_kills_every_worker_then_says_which_and_keeps_the_others(
