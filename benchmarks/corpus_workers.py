@@ -1,12 +1,9 @@
 """Texts per second of a corpus on Ray, with one worker and with two, and of the local engine; without their start."""
 
-import logging
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
-
-import ray
 
 import thalweg as tw
 
@@ -35,7 +32,6 @@ def main(rounds: int) -> None:
     with tempfile.TemporaryDirectory() as place:
         file = Path(place) / "texts.txt"
         file.write_text("\n".join(" ".join(WORDS[n % 7 : 9 + n % 11]) + f" {n}" for n in range(TEXTS)))
-        ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         for turn in range(rounds):
             for name, engine in ENGINES.items():
                 found = texts_per_second(subject, file, Path(place) / f"{name} {turn}", **engine)

@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
+from pickle import PicklingError
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from thalweg.corpus.job import Job
 from thalweg.corpus.shards import Shard, Text
 from thalweg.corpus.source import Source
 from thalweg.corpus.work import Done, Tick, learn, work
-from thalweg.errors import InputError, said
+from thalweg.errors import InputError, ModelError, said
 from thalweg.models.load import Subject
 from thalweg.models.parcel import pack, unpack
 
@@ -76,13 +77,21 @@ def on_ray(
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         feed: Any = ray.remote(Feed).options(num_cpus=0, scheduling_strategy=here).remote()
         try:
-            order = Order(feed, ray.put(pack(subject)), job, shown)
-            dataset = _dataset(order, count, gpu=subject.model.device.type == "cuda")
+            dataset = _dataset(Order(feed, _sent(subject), job, shown), count, gpu=subject.model.device.type == "cuda")
             yield from _exchange(feed, dataset, chain([first], parts), count * AHEAD, tick)
         except RayError as error:
             raise InputError(f"Ray could not go on: {said(error)}; {KEPT}") from error
         finally:
             ray.kill(feed)
+
+
+def _sent(subject: Subject) -> Any:
+    try:
+        return ray.put(pack(subject))
+    except (TypeError, RuntimeError, PicklingError) as error:
+        raise ModelError(
+            f"the model cannot be sent to other processes: {said(error)}; use the engine 'local'"
+        ) from error
 
 
 def _exchange(
@@ -156,7 +165,7 @@ def _session(workers: int | None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    address = os.environ.get("RAY_ADDRESS", "local")
+    address = os.environ.get("RAY_ADDRESS") or "local"
     own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
     before = {name: os.environ.get(name) for name in SETTINGS}
     os.environ.update(SETTINGS)
