@@ -21,6 +21,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from thalweg.corpus.feed import Feed
 from thalweg.corpus.job import Job
+from thalweg.corpus.rows import shortened
 from thalweg.corpus.shards import Shard, Text
 from thalweg.corpus.source import Source
 from thalweg.corpus.work import Done, Tick, learn, work
@@ -80,7 +81,10 @@ def on_ray(
             dataset = _dataset(Order(feed, _sent(subject), job, shown), count, gpu=subject.model.device.type == "cuda")
             yield from _exchange(feed, dataset, chain([first], parts), count * AHEAD, tick)
         except RayError as error:
-            raise InputError(f"Ray could not go on: {said(error)}; {KEPT}") from error
+            last = str(error).strip().splitlines()[-1:] or [
+                type(error).__name__
+            ]  # traces of other processes come first
+            raise InputError(f"Ray could not go on: {shortened(last[0])}; {KEPT}") from error
         finally:
             ray.kill(feed)
 
