@@ -5,8 +5,9 @@ parts → `Feed` → Ray Data's reader → `Worker` → rows, which come back as
 
 import logging
 import os
+import sys
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from itertools import chain
 from pickle import PicklingError
@@ -179,7 +180,8 @@ def _session(workers: int | None) -> Iterator[None]:
                 ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
         except ConnectionError as error:
             raise InputError(f"there is no Ray at RAY_ADDRESS={address!r}: {said(error)}") from error
-        yield
+        with redirect_stdout(sys.stderr):  # Ray tells there that a worker died; what was asked for goes to stdout alone
+            yield
     finally:
         ray.shutdown()
         for name, value in before.items():
