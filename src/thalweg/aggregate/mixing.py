@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float
 
 from thalweg.axes import LayerArray
@@ -61,7 +62,8 @@ def _kind(name: str, special: bool) -> str:
 
 def cumulative(maps: LayerArray) -> LayerArray:
     """From single layers to products of all layers up to each: what reached a layer from the input."""
-    found = [maps[0].astype(np.float64)]
-    for one in maps[1:]:
+    layers = torch.from_numpy(maps.astype(np.float64))  # numpy has threads of its own, and they show in the last digits
+    found = [layers[0]]
+    for one in layers[1:]:
         found.append(one @ found[-1])
-    return np.stack(found)
+    return torch.stack(found).numpy()

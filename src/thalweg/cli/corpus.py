@@ -55,6 +55,12 @@ def corpus(
     shard: Annotated[int, typer.Option(help="Texts that are written together, at most.", min=1)] = 256,
     text_column: TextColumn = "text",
     limit: Limit = None,
+    engine: Annotated[
+        str, typer.Option(help="local: in this process; ray: in several, here or on the cluster of RAY_ADDRESS.")
+    ] = "local",
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that the engine ray works in; as many as there are cores.", min=1)
+    ] = None,
     task: Task = None,
     device: Device = None,
     dtype: Dtype = None,
@@ -95,6 +101,8 @@ def corpus(
         shard=shard,
         column=text_column,
         limit=limit,
+        engine=engine,
+        workers=workers,
     )
     answer(found, json)
     if found.counts.failed == found.texts:

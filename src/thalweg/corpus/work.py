@@ -1,11 +1,13 @@
 """From a shard of texts to its rows: the same rows for the same shard, model and job, wherever it runs."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from thalweg.capture.record import Capture
 from thalweg.corpus.job import CHARACTERS, TOKENS_AT_ONCE, Job
@@ -68,6 +70,18 @@ class Done:
         return next((row["error"] for row in self.rows if row["error"] is not None), None)
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """How many threads share a sum shows in its last digits: with one, rows are the same on any number of cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@one_thread()
 def work(subject: Subject, job: Job, shard: Shard, tick: Tick | None = None) -> Done:
     """Every text of a shard through the model and the job's methods. A text that fails is a row with its error.
 
