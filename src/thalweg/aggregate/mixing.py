@@ -34,17 +34,18 @@ class MixingSums:
         places, segments = np.arange(len(tokens)), np.array(tokens.segments)
         apart = np.abs(places[:, None] - places)
         apart[segments[:, None] != segments] = 0  # no distance; and oneself is counted apart
-        kinds = np.array([_kind(name, special) for name, special in zip(tokens.kinds(), tokens.special, strict=True)])
+        distances = np.zeros_like(apart)  # the number of each pair's distance, from 1; 0 where it has none
+        for number, (least, most) in enumerate(DISTANCES.values(), 1):
+            distances[(apart >= least) & (apart <= (most or len(tokens)))] = number
+        named = [_kind(name, special) for name, special in zip(tokens.kinds(), tokens.special, strict=True)]
+        kinds = np.array([KINDS.index(kind) for kind in named])
         for layer, (full, chosen) in enumerate(zip(maps.astype(np.float64), touched, strict=True)):
             rows, here = full[chosen], places[chosen]
             self.rows[layer] += len(rows)
             self.own[layer] += rows[np.arange(len(rows)), here].sum()
             self.not_own[layer] += (rows.argmax(1) != here).sum()
-            for number, (least, most) in enumerate(DISTANCES.values()):
-                inside = (apart[chosen] >= least) & (apart[chosen] <= (most or len(tokens)))
-                self.by_distance[layer, number] += rows[inside].sum()
-            for number, kind in enumerate(KINDS):
-                self.by_kind[layer, number] += rows[:, kinds == kind].sum()
+            self.by_distance[layer] += np.bincount(distances[chosen].ravel(), rows.ravel(), len(DISTANCES) + 1)[1:]
+            self.by_kind[layer] += np.bincount(kinds, rows.sum(0), len(KINDS))
         self.receipt = receipt if self.receipt is None else self.receipt.worse(receipt)
 
     def means(self) -> MixingFigures:

@@ -1,7 +1,7 @@
 """Turn a watched pass into verified blocks: what cannot be proved is refused, never guessed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from thalweg.errors import ModelError, ProofError
 from thalweg.numerics import relative_errors, tolerance, working, worst
 
 PARITY_ROWS = 32  # rows whose weights are checked at capture; the others when they are asked for
+SHORT = 64  # tokens: examples of a batch that are no longer are checked together, and whole
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,9 @@ def prove_blocks(
         summed = total
         made = total if norm is None else made
     blocks = []
-    for place, attention, error in zip(places, attentions, errors, strict=True):
+    parities = _parities(call, output, counts, attentions)
+    for place, attention, error, parity in zip(places, attentions, errors, parities, strict=True):
         allowed = _allowed(attention, total.dtype)
-        parity = _sampled_parity(attention)
         if not parity <= 2 * allowed:
             _check_finite(wiring, attention.weights(), attention.value)
             _require(parity, 2 * allowed, f"weights times values of {wiring.attention!r}", "the model's kernel")
@@ -174,6 +175,32 @@ def _hiding(mask: Tensor | None) -> Tensor | None:
         return None
     idle = mask.all() if mask.dtype == torch.bool else not mask.any()
     return None if idle else mask
+
+
+def _parities(call: Call, output: Tensor, counts: Sequence[int], attentions: Sequence[Attention]) -> list[float]:
+    """Parity of each example: of short ones, which are many small sums, at once, with all heads side by side."""
+    batch, length, heads = output.shape[:3]
+    told_apart = call.mask is not None and call.mask.dim() == 4  # padding is hidden by the model's own mask
+    if batch == 1 or length > SHORT or call.query is None or call.key is None or not told_apart:
+        return [_sampled_parity(attention) for attention in attentions]
+
+    def side_by_side(added: Tensor | None) -> Tensor | None:
+        return None if added is None else added.detach().expand(batch, heads, *added.shape[2:]).flatten(0, 1)
+
+    bias, sinks = call.options.get("position_bias"), attentions[0].sinks
+    whole = replace(
+        attentions[0],
+        value=call.value.detach().flatten(0, 1),
+        output=output.detach().transpose(0, 1).flatten(1, 2),  # [query example·head value_size]
+        query=call.query.detach().flatten(0, 1),
+        key=call.key.detach().flatten(0, 1),
+        mask=side_by_side(call.mask),
+        bias=side_by_side(bias),
+        sinks=None if sinks is None else sinks.repeat(batch),
+    )
+    errors = whole.errors(slice(None), whole.weights(), whole.values()).unflatten(0, (batch, heads)).amax(1)
+    real = torch.arange(length) < torch.tensor(counts)[:, None]  # [example query]
+    return torch.where(real.to(errors.device), errors, 0.0).amax(1).tolist()
 
 
 def _sampled_parity(attention: Attention) -> float:

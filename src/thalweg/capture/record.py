@@ -101,15 +101,16 @@ class Attention:
         for first in range(start, stop, step):
             chunk = slice(first, min(first + step, stop), stride)
             weights = self.weights(chunk)
-            yield chunk, weights, self._parity(weights, values, self.output[chunk])
+            errors = self.errors(chunk, weights, values)
+            yield chunk, weights, float(errors.max()) if errors.numel() else 0.0
 
-    @staticmethod
-    def _parity(weights: HeadMaps, values: Tensor, returned: Tensor) -> float:
-        """The worst row of the worst head, relative to how much was added up: Σ_j a_ij ‖v_j‖."""
-        both = weights @ torch.cat([values, values.norm(dim=-1, keepdim=True)], -1)  # [head row value_size + 1]
-        away = (both[..., :-1] - returned.to(values.dtype).transpose(0, 1)).norm(dim=-1)  # [head row]
-        size = both[..., -1]
-        return float((away / size.clamp_min(torch.finfo(size.dtype).tiny)).max()) if away.numel() else 0.0
+    def errors(self, rows: slice, weights: HeadMaps, values: Tensor) -> Float[Tensor, "head row"]:
+        """Weights · values against what the kernel returned, relative to how much was added up: Σ_j a_ij ‖v_j‖."""
+        sizes = torch.linalg.vector_norm(values, dim=-1, keepdim=True)
+        both = weights @ torch.cat([values, sizes], -1)  # [head row value_size + 1]
+        returned = self.output[rows].to(values.dtype).transpose(0, 1)
+        away = torch.linalg.vector_norm(both[..., :-1] - returned, dim=-1)  # [head row]
+        return away / both[..., -1].clamp_min(torch.finfo(away.dtype).tiny)
 
     def _per_head(self, shared: Tensor) -> Tensor:
         group = self.heads // shared.shape[0]
