@@ -56,16 +56,18 @@ def compare(subject: tw.Subject, texts: list[str], rounds: int) -> dict[str, flo
     tokenizer = subject.tokenizer
     assert tokenizer is not None
 
-    def plain() -> None:
-        lengths = [len(ids) for ids in tokenizer(texts)["input_ids"]]  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
-        with torch.no_grad():
-            for batch in batches(list(zip(lengths, shard.texts, strict=True)), BATCH):
-                subject.model(**tokenizer([one.text for one in batch], padding=True, return_tensors="pt"))
-
     made = {
         name: make_job(subject, methods, certificate=certificate, batch=BATCH)
         for name, (methods, certificate) in JOBS.items()
     }
+    tokens = next(iter(made.values())).tokens
+
+    def plain() -> None:
+        lengths = [len(ids) for ids in tokenizer(texts)["input_ids"]]  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
+        with torch.no_grad():
+            for batch in batches(list(zip(lengths, shard.texts, strict=True)), BATCH, tokens):
+                subject.model(**tokenizer([one.text for one in batch], padding=True, return_tensors="pt"))
+
     return best_of(
         rounds, plain=plain, **{name: lambda job=job: work(subject, job, shard) for name, job in made.items()}
     )

@@ -43,7 +43,7 @@ def test_shard_when_a_text_or_its_line_changes_then_has_another_digest() -> None
 @given(st.lists(st.integers(1, 700), max_size=40), st.integers(1, 9))
 def test_batches_when_made_then_hold_each_text_once_and_not_too_much(lengths: list[int], most: int) -> None:
     waiting = [(length, Text(n, n, "x")) for n, length in enumerate(lengths)]
-    found = list(batches(waiting, most))
+    found = list(batches(waiting, most, TOKENS_AT_ONCE))
     assert sorted(text.number for batch in found for text in batch) == list(range(len(lengths)))
     for batch in found:
         longest = max(lengths[text.number] for text in batch)

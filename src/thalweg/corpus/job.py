@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from thalweg.corpus.memory import sizes_of, tokens_at_once
 from thalweg.errors import InputError
 from thalweg.explaining import Asked
 from thalweg.models.encode import position_limit
@@ -11,7 +12,7 @@ from thalweg.models.load import Subject
 from thalweg.registry import find_method, make_params, split_options
 
 LONGEST = 512  # tokens of a text, unless more are asked for or the model has fewer positions
-TOKENS_AT_ONCE = 2048  # of a batch, padding included; a longer text goes alone
+TOKENS_AT_ONCE = 2048  # of a batch at most, padding included; a longer text goes alone
 CHARACTERS = 2**20  # of a text; more are not even given to the tokenizer
 
 Certified = Literal["values", "full"]
@@ -19,7 +20,10 @@ Certified = Literal["values", "full"]
 
 @dataclass(frozen=True)
 class Job:
-    """`methods` with their options as in alti:measure=l2; `top` sources are kept of each; `batch` texts at once."""
+    """`methods` with their options as in alti:measure=l2; `top` sources are kept of each.
+
+    `batch` texts go through the model at once, and `tokens` at most, padding included; a longer text goes alone.
+    """
 
     methods: tuple[str, ...]
     target: int | str | tuple[int, ...] | None
@@ -28,6 +32,7 @@ class Job:
     top: int
     max_tokens: int
     batch: int
+    tokens: int
 
     def asked(self) -> dict[str, Any]:
         """As plain values, for the header of a folder."""
@@ -36,7 +41,6 @@ class Job:
             **asdict(self),
             "methods": list(self.methods),
             "target": target,
-            "batch": f"{self.batch} texts, {TOKENS_AT_ONCE} tokens",
         }
 
 
@@ -72,4 +76,5 @@ def make_job(
         raise InputError(f"max_tokens was given {max_tokens}, but the model has positions for {limit} only")
     longest = max_tokens or min(LONGEST, limit or LONGEST)
     places = target if target is None or isinstance(target, int | str) else tuple(target)
-    return Job(tuple(methods), places, certificate, maps, top, longest, batch)
+    tokens = tokens_at_once(sizes_of(subject), TOKENS_AT_ONCE)
+    return Job(tuple(methods), places, certificate, maps, top, longest, batch, tokens)

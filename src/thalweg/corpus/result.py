@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class Corpus:
     """`failed` texts have an error and nothing else; of `incomplete` ones a method or the certificate failed.
 
-    `found` is how many texts were there from an earlier run, `seconds` what this one took.
+    `found` is how many texts were there from an earlier run, `seconds` what this one took, and `memory` the bytes that
+    it took at most beside the model (each worker, if there were several); None where nothing ran.
     """
 
     folder: Path
@@ -25,6 +26,7 @@ class Corpus:
     shards: int
     found: int
     seconds: float
+    memory: int | None = None
 
     @property
     def texts(self) -> int:
@@ -63,6 +65,7 @@ class Corpus:
             "complete": self.complete,
             "found": self.found,
             "seconds": self.seconds,
+            "memory": self.memory,
             "configuration": dict(self.configuration),
             "provenance": dict(self.provenance),
         }

@@ -12,6 +12,7 @@ from typing import Any
 
 from thalweg.capture.run import check_ready
 from thalweg.corpus.job import Certified, Job, make_job
+from thalweg.corpus.memory import bound
 from thalweg.corpus.result import Corpus
 from thalweg.corpus.shards import Reader, Shard, Survey, Text, shards
 from thalweg.corpus.storage import Folder
@@ -102,7 +103,14 @@ def run_corpus(
         if again.survey() != survey:
             raise InputError(f"{str(file)!r} changed while it was read: run again once it is as it should be")
     return Corpus(
-        store.path, configuration, subject.provenance, store.counts, len(store.done), found, perf_counter() - start
+        folder=store.path,
+        configuration=configuration,
+        provenance=subject.provenance,
+        counts=store.counts,
+        shards=len(store.done),
+        found=found,
+        seconds=perf_counter() - start,
+        memory=bound(subject, job, shard),
     )
 
 

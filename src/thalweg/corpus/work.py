@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from thalweg.capture.record import Capture
-from thalweg.corpus.job import CHARACTERS, TOKENS_AT_ONCE, Job
+from thalweg.corpus.job import CHARACTERS, Job
 from thalweg.corpus.rows import (
     Row,
     agreement_of,
@@ -97,7 +97,7 @@ def work(subject: Subject, job: Job, shard: Shard, tick: Tick | None = None) -> 
             rows[text.number] = [_failed(text, error)]
     if tick is not None and rows:
         tick(len(rows))
-    for batch in batches(waiting, job.batch):
+    for batch in batches(waiting, job.batch, job.tokens):
         for text, capture, brief, seconds in _captured(subject, job, batch):
             if isinstance(capture, Exception):
                 rows[text.number] = [_failed(text, capture)]
@@ -124,11 +124,11 @@ def learn(subject: Subject, text: Text) -> bool:
     return True
 
 
-def batches(waiting: Sequence[tuple[int, Text]], most: int) -> Iterator[list[Text]]:
-    """Texts with their lengths, shortest first, as many at once as may be: no more than `most`, nor too many tokens."""
+def batches(waiting: Sequence[tuple[int, Text]], most: int, tokens: int) -> Iterator[list[Text]]:
+    """Texts with their lengths, shortest first: at once no more than `most`, nor more `tokens` with their padding."""
     batch: list[Text] = []
     for length, text in sorted(waiting, key=lambda one: (one[0], one[1].number)):
-        if batch and (len(batch) == most or (len(batch) + 1) * length > TOKENS_AT_ONCE):
+        if batch and (len(batch) == most or (len(batch) + 1) * length > tokens):
             yield batch
             batch = []
         batch.append(text)

@@ -28,6 +28,8 @@ def _(corpus: Corpus) -> RenderableType:
     new = corpus.texts - corpus.found
     if new:
         parts.append(Text(f"{corpus.seconds:.1f} seconds, {new / corpus.seconds:.1f} texts per second", "dim"))
+    if corpus.memory is not None:
+        parts.append(Text(f"at most {corpus.memory / 2**20:,.0f} MB of memory beside the model", "dim"))
     if counts.failed:
         first = printable(counts.first_error or "")
         parts.append(Text(f"{counts.failed} texts failed; the first said: {first}", "yellow"))
