@@ -36,6 +36,8 @@ bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.alti
 	$(BIN)/python -m benchmarks.trust
 	$(BIN)/python -m benchmarks.jacobians
+	$(BIN)/python -m benchmarks.corpus
+	$(BIN)/python -m benchmarks.corpus_workers
 
 docs: $(VENV)/installed-dev
 	$(BIN)/python scripts/write_methods.py > docs/methods.md

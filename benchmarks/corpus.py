@@ -25,7 +25,7 @@ JOBS = {
     "alti": (("alti",), None),
     "full certificate": ((), "full"),
 }
-GOALS = {"rollout": "at most 2", "certificate": "at most 2", "alti": "at most 5", "full certificate": "none"}
+GOALS = {"rollout": 2, "certificate": 2, "alti": 5, "full certificate": None}
 
 
 def encoder(shipped: tw.Subject, layers: int, width: int) -> tw.Subject:
@@ -85,18 +85,20 @@ def peak(count: int) -> None:
 def main() -> None:
     torch.set_num_threads(1)  # as a worker has; more threads help large products, and nothing else
     shipped = tw.load()
-    print("cost of a corpus, as a multiple of plain passes in the same batches of 32 texts (one thread)")
-    print("model          words  " + "  ".join(f"{name} (goal: {GOALS[name]})" for name in JOBS))
+    print("cost of a corpus, as a multiple of plain passes over the same batches of 32 texts, one thread\n")
+    goals = (name if goal is None else f"{name} (goal: at most {goal})" for name, goal in GOALS.items())
+    print("| model | words | plain, texts per second |", *(f"{goal} |" for goal in goals))
+    print("| --- | --- | --- |", *("--- |" for _ in GOALS))
     for name, subject in (
-        ("12 x 768", encoder(shipped, 12, 768)),
-        ("6 x 384", encoder(shipped, 6, 384)),
-        ("that ships", shipped),
+        ("12 layers, 768 wide", encoder(shipped, 12, 768)),
+        ("6 layers, 384 wide", encoder(shipped, 6, 384)),
+        ("the one that ships (4, 160)", shipped),
     ):
         for count, shortest, longest in ((64, 10, 40), (16, 60, 180)):
             seconds = compare(subject, sentences(count, shortest, longest), 3)
-            ratios = "  ".join(f"{seconds[job] / seconds['plain']:.2f}" for job in JOBS)
-            print(f"{name:13s}  {shortest}-{longest}  {ratios}   ({count / seconds['plain']:.0f} texts/s plain)")
-    print("peak memory in MB, the model that ships, rollout")
+            ratios = (f"{seconds[job] / seconds['plain']:.2f} |" for job in JOBS)
+            print(f"| {name} | {shortest} to {longest} | {count / seconds['plain']:.0f} |", *ratios, flush=True)
+    print("\npeak memory in MB, the model that ships, rollout")
     few, many = (peak_megabytes("benchmarks.corpus", str(count)) for count in (1_000, 20_000))
     print(f"1,000 texts {few:.0f}, 20,000 texts {many:.0f}: {many / few:.2f} times (goal: flat)")
 

@@ -185,7 +185,7 @@ def _parities(call: Call, output: Tensor, counts: Sequence[int], attentions: Seq
         return [_sampled_parity(attention) for attention in attentions]
 
     def side_by_side(added: Tensor | None) -> Tensor | None:
-        return None if added is None else added.detach().expand(batch, heads, *added.shape[2:]).flatten(0, 1)
+        return None if added is None else added.detach().expand(batch, heads, length, -1).flatten(0, 1)
 
     bias, sinks = call.options.get("position_bias"), attentions[0].sinks
     whole = replace(
