@@ -37,6 +37,20 @@ def test_figures_when_a_map_is_small_then_are_counted_as_by_hand() -> None:
     )
 
 
+def test_figures_when_maps_are_sizes_then_are_shares_of_them() -> None:
+    full = np.array([[0.5, 0.3, 0.2], [0.6, 0.1, 0.3], [0.2, 0.1, 0.7]])
+    found = []
+    for scale in (1.0, 40.0):
+        sums = MixingSums(1)
+        sums.add(scale * full[None], tokens("[CLS]", "cat", "."), np.ones((1, 3), dtype=bool), RECEIPT)
+        found.append(sums.means())
+    np.testing.assert_allclose(found[1].own, found[0].own)
+    np.testing.assert_allclose(found[1].by_kind, found[0].by_kind)
+    report = tw.mixing(tw.load(), SENTENCE, ["globenc"]).figures["globenc"]  # whose maps are norms
+    assert (report.own <= 1).all()
+    np.testing.assert_allclose(report.by_kind.sum(1), 1)
+
+
 def test_figures_when_texts_are_added_then_are_means_over_all_tokens() -> None:
     first, second = np.eye(2), np.full((3, 3), 1 / 3)
     sums = MixingSums(1)

@@ -40,7 +40,7 @@ class MixingSums:
         named = [_kind(name, special) for name, special in zip(tokens.kinds(), tokens.special, strict=True)]
         kinds = np.array([KINDS.index(kind) for kind in named])
         for layer, (full, chosen) in enumerate(zip(maps.astype(np.float64), touched, strict=True)):
-            rows, here = full[chosen], places[chosen]
+            rows, here = _shares(full[chosen]), places[chosen]
             self.rows[layer] += len(rows)
             self.own[layer] += rows[np.arange(len(rows)), here].sum()
             self.not_own[layer] += (rows.argmax(1) != here).sum()
@@ -55,6 +55,12 @@ class MixingSums:
         return MixingFigures(
             self.own / self.rows, self.not_own / self.rows, self.by_distance / rows, self.by_kind / rows, self.receipt
         )
+
+
+def _shares(rows: Float[np.ndarray, "target source"]) -> Float[np.ndarray, "target source"]:
+    """Rows divided by their sums, as sizes need and shares do not mind; rows with signs stay as they are."""
+    sums = rows.sum(1, keepdims=True)
+    return np.divide(rows, sums, out=rows.copy(), where=sums > 0) if (rows >= 0).all() else rows
 
 
 def _kind(name: str, special: bool) -> str:
