@@ -188,8 +188,8 @@ class Summary:
         said = [f"{first}, of which {counts.failed:,} failed." if counts.failed else f"{first}."]
         if self.heads:
             share = self.verdicts["identifiable"] / sum(self.verdicts.values())
-            by = " by their values" if self.configuration["certificate"] == "values" else ""
-            said.append(f"Attention can be read{by} in {share:.0%} of heads, all texts taken together.")
+            read = "By its values attention" if self.configuration["certificate"] == "values" else "Attention"
+            said.append(f"{read} can be read in {share:.0%} of heads, all texts taken together.")
         known = [(one.correlation.mean, one.method, one.other) for one in self.agreement if one.correlation]
         if known:
             mean, method, other = min(known)
