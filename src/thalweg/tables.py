@@ -135,7 +135,7 @@ def _lines(file: Path) -> Lines:
 def _readable(file: Path, number: int, line: str | None) -> str | InputError:
     if line is None:
         return InputError(f"line {number} of {str(file)!r} has more than {LONGEST} characters; split it")
-    if "\0" in line or not _is_unicode(line):
+    if "\0" in line or not is_unicode(line):
         return InputError(f"line {number} of {str(file)!r} is no text in UTF-8; expected a file of texts")
     return line
 
@@ -292,12 +292,13 @@ def as_text(file: Path, line: int, column: str, cell: Any) -> str:
     """A cell that must be a text; where it stands is for the error."""
     if not isinstance(cell, str):
         raise InputError(f"line {line} of {str(file)!r} has {cell!r} under {column!r}; expected a text")
-    if not _is_unicode(cell):
+    if not is_unicode(cell):
         raise InputError(f"line {line} of {str(file)!r} has no valid Unicode under {column!r}: surrogates not allowed")
     return cell
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Whether no half of a character stands alone."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -20,6 +20,7 @@ from thalweg.numerics import double, tolerance, working
 from thalweg.results.receipt import Check, Receipt, block_checks
 
 BY_VALUES = ("identifiable", "not identifiable by values")  # what is said of a head
+CLEAR = 1e-6  # σ_min/σ_max that is told from rounding after one product, also where a model works in double precision
 WELL_CONDITIONED = 1e-2  # σ_min/σ_max from which one factorisation is enough: shares are then known to 1e-6
 
 
@@ -125,7 +126,7 @@ def _basis(block: Block, outward: Outward) -> _Basis | None:
     inverse = torch.linalg.solve_triangular(factor, torch.eye(len(factor[0]), dtype=factor.dtype), upper=False)
     size = gram.diagonal(dim1=-2, dim2=-1).sum(-1)  # at least σ_max², at most as often as there are columns
     smallest = (size * _square(inverse)).rsqrt()  # ‖F⁻¹‖² is at least σ_min⁻², so this is at most σ_min/σ_max
-    if not bool((smallest > cut).all()):
+    if not bool((smallest > max(cut, CLEAR)).all()):
         return None
     if keys <= width:
         return _Basis(keys, cut)
@@ -136,7 +137,7 @@ def _basis(block: Block, outward: Outward) -> _Basis | None:
     even = torch.full((len(matrix), keys, 1), keys**-0.5, dtype=matrix.dtype)
     ones = even - columns @ (columns.mT @ even)
     left_out = ones.norm(dim=1)[:, 0]
-    if not bool((smallest * left_out > cut).all()):  # as in `value_space`: 1 may be among T's columns
+    if not bool((smallest * left_out > max(cut, CLEAR)).all()):  # as in `value_space`: 1 may be among T's columns
         return None
     missed = matrix - columns @ (columns.mT @ matrix)
     error = float((torch.linalg.matrix_norm(missed) / (size / width).sqrt()).max())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from thalweg.digests import digest
 from thalweg.errors import InputError
+from thalweg.tables import is_unicode
 
 SHOWN = 8  # labels that an error names
 
@@ -28,7 +29,7 @@ class Examples:
             if isinstance(given, str) or not all(isinstance(one, str) for one in given):
                 raise InputError(f"{name} were given as {type(given).__name__}; expected a list of texts")
             object.__setattr__(self, name, tuple(given))
-            odd = [place for place, one in enumerate(given) if not _is_unicode(one)]
+            odd = [place for place, one in enumerate(given) if not is_unicode(one)]
             if odd:
                 raise InputError(f"{len(odd)} {name} are not valid Unicode, the first at place {odd[0]}")
             empty = [place for place, one in enumerate(given) if not one.strip()]
@@ -110,11 +111,3 @@ def split(examples: Examples, share: float, seed: int) -> tuple[Examples, Exampl
 def listed(labels: Sequence[str]) -> str:
     """Labels as an error names them."""
     return ", ".join(map(repr, labels[:SHOWN])) + (f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else "")
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
