@@ -178,6 +178,17 @@ def test_engine_when_there_are_too_few_cores_then_says_so(cluster: Any, file: Pa
         run_corpus(tiny_subject("bert"), file, tmp_path / "out", **ASKED, engine="ray", workers=3)
 
 
+def test_engine_when_nothing_is_at_the_address_then_says_so_at_once(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(tw.InputError, match=r"there is no Ray at RAY_ADDRESS='127.0.0.1:1'"):
+        run_corpus(tiny_subject("bert"), file, tmp_path / "out", **ASKED, engine="ray")
+
+
 def test_engine_when_ray_is_missing_then_says_what_to_install(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ parts → `Feed` → Ray Data's reader → `Worker` → rows, which come back as
 
 import logging
 import os
+import socket
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -34,6 +35,7 @@ AHEAD = 3  # shards under way for each worker: one it works on, one that waits t
 TWICE = 2  # times that the work on a shard is begun
 # For a Ray of our own: nothing is sent to anybody, nothing said, and workers are as urgent as this process.
 SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_worker_niceness": "0"}
+REACHED = 10.0  # seconds within which a cluster answers
 KEPT = "shards that were written are kept, and the same command goes on from there"
 
 
@@ -172,6 +174,7 @@ def _session(workers: int | None) -> Iterator[None]:
         return
     address = os.environ.get("RAY_ADDRESS") or "local"
     own: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
+    _check_reachable(address)
     before = {name: os.environ.get(name) for name in SETTINGS}
     os.environ.update(SETTINGS)
     try:
@@ -188,6 +191,19 @@ def _session(workers: int | None) -> Iterator[None]:
             os.environ.pop(name)
             if value is not None:
                 os.environ[name] = value
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself tries for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACHED).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"there is no Ray at RAY_ADDRESS={address!r}: {said(error)}; start it, or unset that"
+        ) from error
 
 
 @contextmanager
