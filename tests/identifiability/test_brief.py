@@ -55,6 +55,15 @@ def test_brief_when_all_keys_are_seen_and_values_are_clear_then_takes_the_quick_
     check(_capture(block), 1e-9)
 
 
+@pytest.mark.parametrize("options", [{"causal": True}, {"causal": True, "window": 3}], ids=["causal", "window"])
+def test_brief_when_queries_see_different_keys_of_a_short_text_then_takes_the_quick_way(options: dict) -> None:
+    block = head_block(random_values(2, 7, 8), **options)
+    basis = room._basis(block, outward_map(block))
+    assert basis is not None
+    assert (basis.rank, basis.ambiguity) == (options.get("window", 7), 0)
+    check(_capture(block), 1e-9)
+
+
 @pytest.mark.parametrize("case", ["few directions", "nearly few directions", "ones among the values", "causal"])
 def test_brief_when_the_rank_is_not_clear_then_goes_the_way_of_a_certificate(case: str) -> None:
     values = random_values(2, 20, 8)

@@ -1,8 +1,9 @@
 """What their values say of a block's heads, in a few figures and at a small part of a certificate's cost: for corpora.
 
-Nothing is asked of keys, of the order within rows or of the layer as a whole. Where every query sees every key and
-T = V·W_O clearly has full rank, its columns are made orthonormal by Cholesky's factorisation, U, and the part of a
-row without effect follows from what U leaves of it: ‖a‖² − ‖a·U‖². All else goes the way of a certificate.
+Nothing is asked of keys, of the order within rows or of the layer as a whole. Where T = V·W_O clearly has full rank,
+nothing is without effect in a text that is no longer than a head is wide. In a longer one, where every query sees every
+key, the columns of T are made orthonormal by Cholesky's factorisation, U, and the part of a row without effect follows
+from what U leaves of it: ‖a‖² − ‖a·U‖². All else goes the way of a certificate.
 """
 
 from collections.abc import Sequence
@@ -112,12 +113,13 @@ class _Basis:
 
 
 def _basis(block: Block, outward: Outward) -> _Basis | None:
-    """None where queries see different keys, or where the rank is not clear at first sight."""
+    """None where queries see different keys of a long text, or where the rank is not clear at first sight."""
     attention = block.attention
-    if attention.has_sinks or not bool(attention.visible().all()):
+    keys, width = attention.value.shape[1], outward.factor.shape[-1]
+    visible = attention.visible()
+    if keys > width and (attention.has_sinks or not bool(visible.all())):
         return None
     matrix = double(attention.values()) @ outward.factor  # V·L, which stands for T: [head key column]
-    keys, width = matrix.shape[1:]
     cut = tolerance(working(attention.value.dtype), max(keys, width))
     gram = matrix @ matrix.mT if keys <= width else matrix.mT @ matrix
     factor, failed = torch.linalg.cholesky_ex(gram)  # F·Fᵀ
@@ -128,8 +130,8 @@ def _basis(block: Block, outward: Outward) -> _Basis | None:
     smallest = (size * _square(inverse)).rsqrt()  # ‖F⁻¹‖² is at least σ_min⁻², so this is at most σ_min/σ_max
     if not bool((smallest > max(cut, CLEAR)).all()):
         return None
-    if keys <= width:
-        return _Basis(keys, cut)
+    if keys <= width:  # if all rows of T are independent, so are those that any query sees
+        return _Basis(int(visible.sum(-1).max()), cut)
     columns = matrix @ inverse.mT
     if bool((smallest < WELL_CONDITIONED).any()):  # rounding left the columns less than orthogonal
         again, _ = torch.linalg.cholesky_ex(columns.mT @ columns)
