@@ -22,6 +22,8 @@ class MissingExtraError(ThalwegError, ImportError):
 
 
 def said(error: Exception) -> str:
-    """An error as one line, in characters that a file can hold."""
-    line = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    """An error as one line, in characters that a file can hold; of what others raise the kind is said too."""
+    line = " ".join(str(error).split())
+    if not isinstance(error, ThalwegError):
+        line = f"{type(error).__name__}: {line}"
     return line.encode(errors="backslashreplace").decode()

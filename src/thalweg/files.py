@@ -90,12 +90,23 @@ def read_tensors(
     path: Path, what: str, framework: Literal["pt", "numpy"] = "pt"
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """What `write_tensors` wrote: (tensors, header). Anything else is refused; `what` names what was expected."""
+    with _tensors(path, what, framework) as (file, header):
+        return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118 - a file is not iterable
+
+
+def read_header_of_tensors(path: Path, what: str) -> dict[str, Any]:
+    """The header alone, of a file that is as long as it says."""
+    with _tensors(path, what, "numpy") as (_, header):
+        return header
+
+
+@contextmanager
+def _tensors(path: Path, what: str, framework: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     try:
         with safe_open(str(path), framework=framework) as file:
             header = json.loads((file.metadata() or {}).get("thalweg", "null"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - a file is not iterable
+            if not isinstance(header, dict):
+                raise InputError(f"{str(path)!r} is not {what} that Thalweg saved: it has no header of ours")
+            yield file, header
     except (OSError, SafetensorError, json.JSONDecodeError) as error:
         raise InputError(f"{str(path)!r} is not {what} that Thalweg saved: {error}") from error
-    if not isinstance(header, dict):
-        raise InputError(f"{str(path)!r} is not {what} that Thalweg saved: it has no header of ours")
-    return tensors, header

@@ -150,18 +150,20 @@ def _csv_lines(file: Path) -> Iterator[tuple[int, list[str] | InputError]]:
     feed = _Feed(file)
     reader = csv.reader(feed, strict=True)
     while True:
+        first = feed.number + 1  # a cell may go on over several lines
         before = csv.field_size_limit(LONGEST)  # the limit is everybody's, and too low for long texts
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            cells = InputError(f"line {feed.number} of {str(file)!r} is no CSV: {error}")
+            on = f", read up to line {feed.number}" if feed.number > first else ""
+            cells = InputError(f"line {first} of {str(file)!r}{on} is no CSV: {error}")
         except _BadLineError as error:
             cells = error.found
         finally:
             csv.field_size_limit(before)
-        yield feed.number, cells
+        yield first, cells
 
 
 class _BadLineError(Exception):

@@ -40,7 +40,7 @@ def made(folder: Path, rows: Sequence[Row], model: str = "some model", **chosen:
     """A folder with these rows in one shard, of a run that was asked for what is chosen."""
     usual = {"methods": ["alti"], "target": None, "certificate": "full", "maps": False, "top": 5, "max_tokens": 512}
     texts = len({row["text"] for row in rows})
-    digests = {"digest": "d", "weights": "w", "vocabulary": "v"}
+    digests = {"digest": "d", "weights": "w", "architecture": "a", "tokenizer": "t"}
     known = dict.fromkeys(("class", "dtype", "thalweg", "transformers", "torch"), "some")
     store = Folder(folder, {**usual, "texts": texts, **digests, **chosen}, {"model": model, **known})
     with store.alone():

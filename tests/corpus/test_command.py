@@ -42,7 +42,7 @@ def test_command_when_texts_fail_then_says_how_many_and_why(run: Run, tmp_path: 
     assert "1 texts lack a method" in done.out
     done = run(*words, "--methods", "alti", "--max-tokens", "2", "--out", "none")
     assert done.code == 2
-    assert "none of 3 texts could be used; the first said: InputError: the text has" in done.said
+    assert "none of 3 texts could be used; the first said: the text has" in done.said
 
 
 def test_query_when_asked_on_the_command_line_then_shows_a_table_or_json(run: Run) -> None:
@@ -56,6 +56,7 @@ def test_query_when_asked_on_the_command_line_then_shows_a_table_or_json(run: Ru
     found = json.loads(run("corpus", "query", "rows", sql, "--json", "-").out)
     assert found["columns"] == ["token", "many"]
     assert sum(many for _, many in found["rows"]) == sum(len(text.split()) + 2 for text in sentences(6))
+    assert run("corpus", "query", "rows", "-- how many\nSELECT count(*) FROM rows").code == 0
     nested = run("corpus", "query", "rows", "SELECT * FROM rows LIMIT 1")
     assert "characters" in nested.out
     assert "…" not in nested.out
@@ -67,6 +68,8 @@ def test_query_when_asked_on_the_command_line_then_shows_a_table_or_json(run: Ru
         ((), "give --file with texts and --out with a folder"),
         (("--file", "texts.txt"), "give --file with texts and --out with a folder"),
         (("--file", "nowhere.txt", "--out", "rows"), "cannot read 'nowhere.txt'"),
+        (("--limit", "3", "query", "rows", "SELECT 1"), " is for a run: leave it out before 'query'"),
+        (("--file", "texts.txt", "--out", ".", "--json", "corpus.json"), "take the place of the corpus's own file"),
         (("--file", "texts.txt", "--out", "rows", "--methods", "alchemy"), "unknown method 'alchemy'"),
         (
             ("--file", "texts.txt", "--out", "rows", "--methods", "", "--certificate", ""),
@@ -75,11 +78,24 @@ def test_query_when_asked_on_the_command_line_then_shows_a_table_or_json(run: Ru
         (("--file", "texts.txt", "--out", "model"), "not of a corpus"),
         (("--file", "texts.txt", "--out", "texts.txt"), "is a file"),
         (("--file", "texts.txt", "--out", "rows", "--json", "no/where.json"), "there is no folder 'no'"),
-        (("--file", "texts.txt", "query", "rows", "SELECT 1"), "leave them out before 'query'"),
-        (("query", "nowhere", "SELECT 1"), "'nowhere' holds no corpus"),
+        (("--file", "texts.txt", "query", "rows", "SELECT 1"), " is for a run: leave it out before 'query'"),
     ],
 )
 def test_command_when_it_cannot_be_done_then_says_why(run: Run, words: tuple[str, ...], said: str) -> None:
     done = run(*MODEL, *words)
+    assert done.code == 2
+    assert said in done.said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("query", "nowhere", "SELECT 1"), "'nowhere' holds no corpus"),
+        (("query", ".", "SELECT 1", "--json", "shard-000000.parquet"), "take the place of the corpus's own file"),
+        (("report", ".", "--out", "corpus.json"), "take the place of the corpus's own file"),
+    ],
+)
+def test_question_when_it_cannot_be_asked_then_says_why(run: Run, words: tuple[str, ...], said: str) -> None:
+    done = run("corpus", *words)
     assert done.code == 2
     assert said in done.said

@@ -3,6 +3,7 @@
 import re
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -105,6 +106,20 @@ def test_query_when_there_is_nothing_to_ask_then_says_so(folder: Path, tmp_path:
     (tmp_path / "corpus.json").write_bytes((folder / "corpus.json").read_bytes())
     with pytest.raises(tw.InputError, match="holds no shard yet"):
         query(tmp_path, "SELECT 1")
+
+
+def test_query_when_a_shard_is_damaged_then_names_it(folder: Path, tmp_path: Path) -> None:
+    there = tmp_path / "copy"
+    copytree(folder, there)
+    shard = there / "shard-000000.parquet"
+    whole = bytearray(shard.read_bytes())
+    whole[4 : len(whole) // 4] = bytes(len(whole) // 4 - 4)  # rows, not what is said of them at the end
+    shard.write_bytes(whole)
+    for ask in (lambda: query(there, "SELECT * FROM rows"), lambda: tw.Corpus.load(there).summary()):
+        with pytest.raises(
+            tw.InputError, match=r"shard-000000.parquet' cannot be read.*remove it to have its texts run again"
+        ):
+            ask()
 
 
 def test_query_when_duckdb_is_missing_then_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 from safetensors.numpy import load_file
+from tokenizers.normalizers import Lowercase
+from transformers import PreTrainedTokenizerFast
 
 import thalweg as tw
 from tests.corpus.folders import read, sentences, timeless
@@ -236,6 +238,16 @@ def test_folder_when_of_another_model_or_text_or_anything_else_then_is_refused(
     next(other.model.parameters()).data[5] += 1
     with pytest.raises(tw.InputError, match="another choice of weights;"):
         run_corpus(other, file, out, METHODS, shard=10)
+    for name, change in {"hidden_act": "relu", "id2label": {0: "no", 1: "yes"}}.items():
+        other = tiny_subject("bert")
+        setattr(other.model.config, name, change)
+        with pytest.raises(tw.InputError, match="another choice of architecture;"):
+            run_corpus(other, file, out, METHODS, shard=10)
+    other = tiny_subject("bert")
+    assert isinstance(other.tokenizer, PreTrainedTokenizerFast)
+    other.tokenizer.backend_tokenizer.normalizer = Lowercase()  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(tw.InputError, match="another choice of tokenizer;"):
+        run_corpus(other, file, out, METHODS, shard=10)
     texts = file.read_text()
     file.write_text(texts.replace("dog", "cat", 1))
     with pytest.raises(tw.InputError, match="another choice of digest"):
@@ -248,6 +260,10 @@ def test_folder_when_of_another_model_or_text_or_anything_else_then_is_refused(
     (out / "shard-000001.parquet").write_bytes(b"PAR1")
     with pytest.raises(tw.InputError, match="remove it to have its texts run again"):
         run_corpus(subject, file, out, METHODS, shard=10)
+    (out / "shard-000001.parquet").unlink()
+    (out / "shard-000000 (copy).parquet").write_bytes((out / "shard-000000.parquet").read_bytes())
+    with pytest.raises(tw.InputError, match="holds shard 0, which has another name; remove it"):
+        run_corpus(subject, file, out, METHODS, shard=10)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("dear")
     with pytest.raises(tw.InputError, match="files that are not of a corpus"):
@@ -256,6 +272,31 @@ def test_folder_when_of_another_model_or_text_or_anything_else_then_is_refused(
         run_corpus(subject, file, file, METHODS)
     with pytest.raises(tw.InputError, match="holds no corpus"):
         tw.Corpus.load(tmp_path / "mine")
+
+
+@pytest.mark.parametrize(
+    "header", ['{"schema": 1, "configuration": {}}', '{"schema": 1, "configuration": []}', "[]", "{"]
+)
+def test_folder_when_its_header_is_damaged_then_is_refused(
+    subject: tw.Subject, file: Path, tmp_path: Path, header: str
+) -> None:
+    out = tmp_path / "out"
+    run_corpus(subject, file, out, METHODS, limit=3)
+    (out / "corpus.json").write_text(header)
+    for act in (tw.Corpus.load, lambda folder: run_corpus(subject, file, folder, METHODS, limit=3)):
+        with pytest.raises(tw.InputError, match=r"changed by other hands|no corpus"):
+            act(out)
+
+
+def test_maps_when_damaged_then_their_shard_is_done_again(subject: tw.Subject, file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run_corpus(subject, file, out, METHODS, shard=10, maps=True)
+    maps = out / "maps-000001.safetensors"
+    whole = maps.read_bytes()
+    for damaged in (b"x", whole[:-5], (out / "maps-000000.safetensors").read_bytes()):
+        maps.write_bytes(damaged)
+        run_corpus(subject, file, out, METHODS, shard=10, maps=True)
+        assert maps.read_bytes() == whole
 
 
 def test_file_when_it_changes_while_it_is_read_then_the_run_says_so_and_heals(

@@ -9,7 +9,8 @@ from transformers import AutoTokenizer
 import thalweg as tw
 from tests.tiny import byte_level, wordpiece
 from tests.training.corpus import cued
-from thalweg.training.tokenizer import SPECIAL, described, learn_tokenizer, prepared, token_ids
+from thalweg.digests import described
+from thalweg.training.tokenizer import SPECIAL, learn_tokenizer, prepared, token_ids
 
 TEXTS = cued(200).texts
 

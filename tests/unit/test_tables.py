@@ -199,7 +199,7 @@ JUNK = b"\xff\xfe\x00\x93"
         (
             "a.csv",
             b'text,n\n"o\nne",1\n' + JUNK + b",2\n\nthree,3,3\nfive,5\n",
-            {3: "o\nne", 4: None, 6: None, 7: "five"},
+            {2: "o\nne", 4: None, 6: None, 7: "five"},
         ),
         ("a.csv", b'text\none\n"tw"o\nthree\n', {2: "one", 3: None, 4: "three"}),
         (

@@ -72,15 +72,18 @@ def corpus(
     error in a row. The same command again goes on where a run was stopped, killed or not.
     """
     if context.invoked_subcommand is not None:
-        if file is not None or out is not None:
-            raise InputError(f"--file and --out start a run: leave them out before {context.invoked_subcommand!r}")
+        for name in context.params:
+            source = context.get_parameter_source(name)
+            if source is not None and source.name == "COMMANDLINE":
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"{option} is for a run: leave it out before {context.invoked_subcommand!r}")
         return
     if file is None or out is None:
         raise InputError(
             "give --file with texts and --out with a folder; or: thalweg corpus query FOLDER SQL, "
             "or: thalweg corpus report FOLDER"
         )
-    check_writable(json)
+    _check_apart(json, out)
     from thalweg.tables import stream_texts
 
     next(stream_texts(file, text_column), None)  # a file that cannot be read is found out before a model is loaded
@@ -109,7 +112,7 @@ def corpus(
         raise InputError(f"none of {found.texts} texts could be used; the first said: {found.counts.first_error}")
 
 
-@app.command()
+@app.command(context_settings={"ignore_unknown_options": True})  # SQL may begin with a comment
 def query(
     folder: Annotated[Path, typer.Argument(help="The folder of a run.")],
     sql: Annotated[
@@ -121,7 +124,7 @@ def query(
 
     The tables are rows (as stored), scores (one for each method), sources, agreement, layers, heads and checks.
     """
-    check_writable(json)
+    _check_apart(json, folder)
     from thalweg.corpus.query import query as ask
 
     answer(ask(folder, sql), json)
@@ -134,11 +137,17 @@ def report(
     json: Json = None,
 ) -> None:
     """Sum up what the rows of a folder say: mixing, null share, certificates, tokens, agreement and checks."""
-    from thalweg.corpus.storage import OURS
+    for path in (out, json):
+        _check_apart(path, folder)
     from thalweg.corpus.summary import summarise
 
-    for path in (out, json):
-        check_writable(path)
-        if path is not None and path.name.startswith(OURS) and path.parent.resolve() == folder.resolve():
-            raise InputError(f"{str(path)!r} would take the place of the corpus's own file; choose another name")
     answer(summarise(folder), json, out)
+
+
+def _check_apart(path: Path | None, folder: Path) -> None:
+    """What is written beside a corpus must not take the place of its own files."""
+    from thalweg.corpus.storage import OURS
+
+    check_writable(path)
+    if path is not None and path.name.startswith(OURS) and path.parent.resolve() == folder.resolve():
+        raise InputError(f"{str(path)!r} would take the place of the corpus's own file; choose another name")

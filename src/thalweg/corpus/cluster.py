@@ -159,7 +159,9 @@ def _dataset(order: Order, workers: int, gpu: bool) -> Dataset:
 def _workers(subject: Subject, asked: int | None) -> int:
     kind = "GPU" if subject.model.device.type == "cuda" else "CPU"
     there = int(ray.cluster_resources().get(kind, 0))
-    if not there or (asked or 1) > there:
+    if not there:
+        raise InputError(f"Ray has no {kind} to work on: give it one, or use the engine 'local'")
+    if (asked or 1) > there:
         raise InputError(
             f"workers was given {asked}, but Ray has {there} {kind}s: choose fewer workers, or a larger cluster"
         )

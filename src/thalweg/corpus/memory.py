@@ -77,5 +77,5 @@ def _targets(subject: Subject, job: "Job") -> int:
     """Rows of a text at most."""
     if isinstance(job.target, tuple):
         return len(job.target)
-    single = job.target is None and subject.task in ("classification", "causal_lm", "seq2seq")
+    single = job.target in (None, "prediction") and subject.task in ("classification", "causal_lm", "seq2seq")
     return 1 if single or isinstance(job.target, int) else job.max_tokens

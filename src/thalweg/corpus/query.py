@@ -1,6 +1,6 @@
 """SQL over the rows of a corpus, by DuckDB, which is given the rows and nothing else of the machine."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import escape
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thalweg.corpus.rows import parquet
-from thalweg.corpus.storage import read_header, read_marks, shard_files
+from thalweg.corpus.storage import read_header, read_marks, shard_files, unreadable
 from thalweg.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -90,9 +90,22 @@ def connected(folder: str | Path, sealed: bool = True) -> "Iterator[DuckDBPyConn
             connection.execute("SET enable_external_access = false")
         yield connection
     except (duckdb.Error, ArrowException, OSError) as error:
-        raise InputError(f"DuckDB refuses the query: {str(error).strip()}") from error
+        asked = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
+        if not isinstance(error, asked):
+            _check_readable(shard_files(path))
+        raise InputError(f"DuckDB refuses the query: {' '.join(str(error).split())}") from error
     finally:
         connection.close()
+
+
+def _check_readable(files: Sequence[Path]) -> None:
+    """Say which shard is damaged, if one is."""
+    pyarrow, reader = parquet()
+    for file in files:
+        try:
+            reader.read_table(file)
+        except (OSError, pyarrow.ArrowException) as error:
+            raise unreadable(file, error) from error
 
 
 def _plain(cell: Any) -> Any:

@@ -17,14 +17,13 @@ from thalweg.corpus.result import Corpus
 from thalweg.corpus.shards import Reader, Shard, Survey, Text, shards
 from thalweg.corpus.storage import Folder
 from thalweg.corpus.work import Done, Tick, learn, work
-from thalweg.digests import digest, fingerprint
+from thalweg.digests import architecture, described, digest, fingerprint
 from thalweg.errors import InputError, MissingExtraError
 from thalweg.explaining import Asked
 from thalweg.models.load import Subject
 from thalweg.progress import progress
 
 METHODS = ("attention_rollout", "alti")
-LEARNING = 100  # texts of which the first that can be read shows the model's wiring
 ENGINES = ("local", "ray")
 Engine = Callable[[Subject, Job, Text | None, Iterator[Shard], Tick], Generator[tuple[Shard, Done]]]
 
@@ -142,7 +141,7 @@ def _survey(subject: Subject, reader: Reader) -> tuple[Survey, Text | None]:
     """Read the corpus once: how many texts there are, and the one from which the model was understood."""
     shown = None
     for text in reader:
-        if shown is None and text.number < LEARNING and learn(subject, text):
+        if shown is None and learn(subject, text):
             shown = text
     survey = reader.survey()
     if not survey.texts:
@@ -151,16 +150,16 @@ def _survey(subject: Subject, reader: Reader) -> tuple[Survey, Text | None]:
 
 
 def _configuration(subject: Subject, job: Job, shard: int, survey: Survey) -> dict[str, Any]:
-    """All that rows depend on: choices as they are, texts, weights and vocabulary by a digest."""
+    """All that rows depend on: choices as they are, texts, weights, architecture and tokenizer by a digest."""
     assert subject.tokenizer is not None
-    vocabulary = sorted(subject.tokenizer.get_vocab().items(), key=lambda one: one[1])
     return {
         **job.asked(),
         "shard": shard,
         "texts": survey.texts,
         "digest": survey.digest,
         "weights": fingerprint(subject.model),
-        "vocabulary": digest([repr(one) for one in vocabulary]),
+        "architecture": architecture(subject.model.config),
+        "tokenizer": digest([described(subject.tokenizer)]),
         "task": subject.task,
         "dtype": subject.provenance["dtype"],
     }

@@ -13,8 +13,8 @@ from thalweg.corpus.rows import SCHEMA, parquet, schema
 from thalweg.corpus.shards import Shard
 from thalweg.corpus.work import Done
 from thalweg.digests import digest
-from thalweg.errors import InputError
-from thalweg.files import alone, check_same, draft_of, make_folder, write_tensors
+from thalweg.errors import InputError, said
+from thalweg.files import alone, check_same, draft_of, make_folder, read_header_of_tensors, write_tensors
 
 HEADER, ROWS, MAPS = "corpus.json", "shard-*.parquet", "maps-{:06d}.safetensors"
 OURS = ("corpus.json", "shard-", "maps-")
@@ -86,7 +86,7 @@ class Folder:
         self.done = {
             number: mark
             for number, mark in read_marks(self.path, self._mark()["configuration_hash"]).items()
-            if not maps or (self.path / MAPS.format(number)).exists()
+            if not maps or _has_maps(self.path / MAPS.format(number), mark)
         }
 
     def _mark(self) -> dict[str, Any]:
@@ -126,10 +126,12 @@ class Folder:
 
     def keep_only(self, count: int) -> None:
         """Remove shards beyond so many, of a file that was longer for a while."""
-        for number in [number for number in self.done if number >= count]:
-            (self.path / f"shard-{number:06d}.parquet").unlink(missing_ok=True)
-            (self.path / MAPS.format(number)).unlink(missing_ok=True)
-            del self.done[number]
+        for file in shard_files(self.path):
+            number = int(file.stem.removeprefix("shard-"))
+            if number >= count:
+                file.unlink()
+                (self.path / MAPS.format(number)).unlink(missing_ok=True)
+                self.done.pop(number, None)
 
     def _unwritable(self, error: OSError | SafetensorError) -> InputError:
         return InputError(
@@ -144,8 +146,12 @@ def read_header(folder: Path) -> dict[str, Any]:
         found = json.loads((folder / HEADER).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{str(folder)!r} holds no corpus: give the folder of a run") from error
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA or "configuration" not in found:
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise InputError(f"{str(folder / HEADER)!r} is of no corpus that this version reads (schema {SCHEMA})")
+    configuration: Any = found.get("configuration")
+    whole = isinstance(configuration, dict) and isinstance(found.get("provenance"), dict)
+    if not whole or found.get("configuration_hash") != short(configuration):
+        raise InputError(f"{str(folder / HEADER)!r} was changed by other hands; restore it, or choose a new folder")
     return found
 
 
@@ -157,11 +163,25 @@ def read_marks(folder: Path, configuration_hash: str) -> dict[int, Mark]:
         try:
             mark = json.loads((reader.read_schema(file).metadata or {}).get(MARK, b"{}"))
         except (OSError, ValueError, pyarrow.ArrowException) as error:
-            raise InputError(f"{str(file)!r} cannot be read: {error}; remove it to have its texts run again") from error
-        if mark.get("configuration_hash") != configuration_hash:
+            raise unreadable(file, error) from error
+        if not isinstance(mark, dict) or mark.get("configuration_hash") != configuration_hash:
             raise InputError(f"{str(file)!r} is a shard of another run; remove it, or choose another folder")
+        if file.name != f"shard-{mark['shard']:06d}.parquet":
+            raise InputError(f"{str(file)!r} holds shard {mark['shard']}, which has another name; remove it")
         found[mark["shard"]] = Mark(mark["digest"], Counts(**mark["counts"]))
     return found
+
+
+def unreadable(shard: Path, error: Exception) -> InputError:
+    return InputError(f"{str(shard)!r} cannot be read: {said(error)}; remove it to have its texts run again")
+
+
+def _has_maps(file: Path, mark: Mark) -> bool:
+    """Whether a file holds the maps of a shard, whole."""
+    try:
+        return read_header_of_tensors(file, "the maps of a shard").get("digest") == mark.digest
+    except InputError:
+        return False
 
 
 def add_up(marks: Mapping[int, Mark]) -> Counts:

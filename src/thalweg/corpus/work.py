@@ -216,9 +216,6 @@ def _rows(
         except Exception as error:  # noqa: BLE001 - nor is a certificate
             first["certificate_error"] = shortened(said(error))
     first["checks"] = checks_of(receipts)
-    if job.maps:
-        done.maps.update({f"{text.number}/{name}": one.scores.astype(np.float32) for name, one in found.items()})
-        done.tokens[str(text.number)] = plain_tokens(capture.tokens.pieces)
     places: Sequence[int | None] = (None,) if pooled else goal.positions
     prediction = predicted(subject, goal.output) if goal.positions == capture.readout else None
     rows = [
@@ -239,6 +236,9 @@ def _rows(
         )
         for number, place in enumerate(places)
     ]
+    if job.maps:
+        done.maps.update({f"{text.number}/{name}": one.scores.astype(np.float32) for name, one in found.items()})
+        done.tokens[str(text.number)] = plain_tokens(capture.tokens.pieces)
     rows[0] |= {**first, "seconds": seconds + perf_counter() - start}
     return rows
 

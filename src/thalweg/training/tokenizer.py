@@ -52,17 +52,6 @@ def prepared(tokenizer: PreTrainedTokenizerBase, longest: int) -> PreTrainedToke
     return own
 
 
-def described(tokenizer: PreTrainedTokenizerBase) -> str:
-    """All that a tokenizer does, as text: the same for the same one, however it was padded or cut by its last call."""
-    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        return repr(sorted(tokenizer.get_vocab().items()))
-    own: Any = Tokenizer.from_str(backend.to_str())
-    own.no_padding()
-    own.no_truncation()
-    return str(own.to_str())
-
-
 def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest: int | None) -> list[list[int]]:
     """The ids of every text, cut at so many tokens; a text without a token of its own is an error."""
     unknown: Any = tokenizer.unk_token_id  # still a word

@@ -12,7 +12,7 @@ import transformers
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 import thalweg
-from thalweg.digests import digest, fingerprint
+from thalweg.digests import architecture, described, digest, fingerprint
 from thalweg.errors import InputError
 from thalweg.models.encode import position_limit
 from thalweg.models.load import Subject
@@ -25,7 +25,7 @@ from thalweg.training.plan import Plan
 from thalweg.training.result import Training
 from thalweg.training.storage import Folder
 from thalweg.training.teacher import check_teacher, label_names, learning_loss, teach
-from thalweg.training.tokenizer import described, learn_tokenizer, prepared, token_ids
+from thalweg.training.tokenizer import learn_tokenizer, prepared, token_ids
 
 
 def train(
@@ -176,14 +176,8 @@ def _configuration(
         "tokenizer": None if tokenizer is None else digest([described(tokenizer)]),
         "weights to start from": None if source is None else fingerprint(source.model),
         "teacher": None if teacher is None else fingerprint(teacher.model),
-        "architecture": None if config is None else _described(config),
+        "architecture": None if config is None else architecture(config),
     }
-
-
-def _described(config: PreTrainedConfig) -> str:
-    """The same for the same config, whatever version of transformers wrote it down."""
-    found = {name: value for name, value in config.to_diff_dict().items() if name != "transformers_version"}
-    return digest([repr(sorted(found.items(), key=str))])
 
 
 def _save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

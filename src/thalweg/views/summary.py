@@ -68,7 +68,7 @@ def _run(summary: Summary) -> Markup:
     )
     said = {
         "model": f"{made['model']} ({made['class']}, {made['dtype']})",
-        "fingerprint": f"weights {chosen['weights']}, vocabulary {chosen['vocabulary']}",
+        "fingerprint": ", ".join(f"{name} {chosen[name]}" for name in ("weights", "architecture", "tokenizer")),
         "methods": ", ".join(chosen["methods"]) or "none",
         "certificates": f"of every head ({chosen['certificate']})" if chosen["certificate"] else "not asked for",
         "target": target,
