@@ -306,7 +306,7 @@ def test_seed_when_it_cannot_read_a_text_then_only_its_metric_says_so(subject: t
     for row in found.rows:
         assert row["aopc_delete"] is not None
         assert row["seed_robustness"] is None
-        assert row["error"].startswith("seed_robustness: InputError")
+        assert row["error"].startswith("seed_robustness: the input has 42 tokens")
 
 
 @pytest.fixture
