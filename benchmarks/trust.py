@@ -6,7 +6,7 @@ import thalweg as tw
 from benchmarks.encoder import encoder, tokens
 from benchmarks.timing import best_of
 from thalweg.capture.record import Capture
-from thalweg.identifiability.value_space import value_space
+from thalweg.decompose.value_space import value_space
 
 
 def core(capture: Capture) -> None:

@@ -24,7 +24,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 from transformers import AutoTokenizer, BertConfig, BertModel, BertTokenizer
 from transformers import BertForSequenceClassification as Classifier
 
-from thalweg.training.batches import batches, logits_of, predict
+from thalweg.encoders.training.batches import batches, logits_of, predict
 
 SEED = 0
 LABELS = {"negative": 0, "positive": 1}

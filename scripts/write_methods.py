@@ -2,7 +2,7 @@
 
 import inspect
 
-from thalweg.registry import Method, list_methods, options
+from thalweg.methods.registry import Method, list_methods, options
 
 
 def page() -> str:

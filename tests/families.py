@@ -21,7 +21,7 @@ from transformers import (
 )
 from transformers.pytorch_utils import Conv1D
 
-import thalweg.identifiable  # noqa: F401 - known to AutoModel from here on
+import thalweg.encoders  # noqa: F401 - known to AutoModel from here on
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,28 +1,28 @@
-"""Every error that Thalweg raises on purpose: what was given, what was expected, what to do."""
+"""The errors that Thalweg raises: what is wrong, the value in question, how to fix it."""
 
 
 class ThalwegError(Exception):
-    """Root of the family; catch this to catch everything the library says on purpose."""
+    """Base class of every error that Thalweg raises."""
 
 
 class InputError(ThalwegError, ValueError):
-    """The text, the tokens or a parameter cannot be used as given."""
+    """A text, tokens, a file or a parameter cannot be used."""
 
 
 class ModelError(ThalwegError, ValueError):
-    """The model cannot be loaded, or is in a state in which it must not be read."""
+    """The model cannot be loaded, or is in a state in which it cannot be explained."""
 
 
 class ProofError(ThalwegError, ArithmeticError):
-    """What was computed does not equal what really flowed through the model, so it is refused."""
+    """A decomposition does not reproduce what flowed through the model."""
 
 
 class MissingExtraError(ThalwegError, ImportError):
-    """An optional package is needed; the message says which extra to install."""
+    """An optional package is missing; the message names the extra to install."""
 
 
-def said(error: Exception) -> str:
-    """An error as one line, in characters that a file can hold; of what others raise the kind is said too."""
+def error_line(error: Exception) -> str:
+    """The text of an error on one line, encodable as UTF-8; third-party exceptions are prefixed with their type."""
     line = " ".join(str(error).split())
     if not isinstance(error, ThalwegError):
         line = f"{type(error).__name__}: {line}"

@@ -11,7 +11,7 @@ from transformers import BertConfig, BertForSequenceClassification
 import thalweg as tw
 from tests.browser.conftest import Open, Opened
 from tests.tiny import SENTENCE, tiny_subject
-from thalweg.results.receipt import Check, Receipt
+from thalweg.receipt import Check, Receipt
 from thalweg.tokens import Tokens
 
 TEXT = "a gorgeous, witty, seductive movie that never quite manages to make its characters as real as its places."

@@ -11,7 +11,7 @@ from tests.browser.conftest import Open
 from tests.conftest import missing
 from tests.corpus.folders import by_hand, made
 from thalweg.corpus.summary import summarise
-from thalweg.results.trust import VERDICTS
+from thalweg.identifiability.result import VERDICTS
 
 ATTACK = "</script><img src=x onerror=window.pwned=1>"
 METHODS = [f"alti:measure=l{n},layer={'x' * 20}" for n in range(3)] + [ATTACK]

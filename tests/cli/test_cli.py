@@ -13,7 +13,7 @@ from rich.cells import cell_len
 import thalweg as tw
 from tests.command import Done, Run
 from tests.tiny import SENTENCE, save_folder, tiny_subject, whole_words
-from thalweg.registry import list_methods
+from thalweg.methods.registry import list_methods
 
 ESCAPE = "\x1b"
 STYLE = re.compile(r"\x1b\[[0-9;]*m")  # colours only; anything else could move the cursor

@@ -20,7 +20,7 @@ from thalweg.corpus.job import make_job
 from thalweg.corpus.run import run_corpus
 from thalweg.corpus.shards import Shard, Text
 from thalweg.corpus.work import work
-from thalweg.files import alone
+from thalweg.files.atomic import alone
 
 METHODS = ["attention_rollout", "alti"]
 
@@ -95,7 +95,7 @@ import json, os, random, signal, sys, time
 import torch
 torch.set_num_threads(1)
 import thalweg as tw
-import thalweg.files
+import thalweg.files.atomic
 from thalweg.corpus.run import run_corpus
 from thalweg.corpus.shards import Shard, Text
 from thalweg.corpus.work import work

@@ -15,7 +15,7 @@ import thalweg as tw
 from tests.families import VOCABULARY
 from tests.tiny import tiny_subject
 from thalweg.faithfulness.case import Case, Ranked, case_of
-from thalweg.faithfulness.data import Example
+from thalweg.faithfulness.data import BenchExample
 from thalweg.faithfulness.scoring import Scorer
 
 TEXT = "the old dog sees a new cat and runs"
@@ -55,7 +55,7 @@ def _tokens() -> tw.Subject:
 
 def additive_case(seed: int = 0, answer: Callable[[list[int]], float] | None = None, text: str = TEXT) -> Case:
     """The tokens of a text as BERT's tokenizer has them, asked about an additive model."""
-    case = case_of(_tokens(), Example(text))
+    case = case_of(_tokens(), BenchExample(text))
     model = Additive(seed, answer)
     wanted = replace(case.answer, output=1)
     return replace(case, answer=wanted, scorer=Scorer(model, wanted, case.blanks.pad))

@@ -10,7 +10,7 @@ import thalweg as tw
 from tests.faithfulness.test_scoring import tiny_case
 from tests.tiny import snapshot, tiny_subject
 from thalweg.faithfulness.case import Case, case_of
-from thalweg.faithfulness.data import Example
+from thalweg.faithfulness.data import BenchExample
 from thalweg.faithfulness.effects import single_effects
 from thalweg.faithfulness.embedded import answers, embedding_output, gradient
 from thalweg.faithfulness.rankers import find_rankers
@@ -100,7 +100,7 @@ def test_leave_one_out_when_asked_for_an_operator_then_uses_it() -> None:
 
 def test_random_when_asked_again_then_is_the_same_for_a_seed_only() -> None:
     subject = tiny_subject("bert")
-    example = Example("the old dog")
+    example = BenchExample("the old dog")
     one, same = (scores("random", case_of(subject, example, 3, seed=5)) for _ in range(2))
     assert (one == same).all()
     assert (one != scores("random", case_of(subject, example, 4, seed=5))).any()
@@ -129,7 +129,7 @@ def test_ranker_when_there_is_none_then_says_what_there_is(name: str, said: str)
 
 
 def test_method_when_it_can_explain_another_output_then_explains_the_word_that_is_asked_for() -> None:
-    case = case_of(tiny_subject("gpt2"), Example("the key", good="the", bad="key"))
+    case = case_of(tiny_subject("gpt2"), BenchExample("the key", good="the", bad="key"))
     (ranker,) = find_rankers(["alti_logit"])
     asked = tw.explain(
         case.subject, case.capture, "alti_logit", "prediction", output=case.answer.output, foil=case.answer.foil

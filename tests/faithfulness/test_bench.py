@@ -14,17 +14,17 @@ import pytest
 import torch
 
 import thalweg as tw
+from tests.encoders.training.corpus import tiny_bert
 from tests.tiny import snapshot, tiny_subject, wordpiece
-from tests.training.corpus import tiny_bert
 from thalweg.errors import MissingExtraError
 from thalweg.faithfulness import bench as room
 from thalweg.faithfulness import bounds
 from thalweg.faithfulness.bench import bench
-from thalweg.faithfulness.data import Example
+from thalweg.faithfulness.data import BenchExample
 from thalweg.faithfulness.registry import baseline
 from thalweg.faithfulness.result import Bench
-from thalweg.files import alone
-from thalweg.registry import Maps
+from thalweg.files.atomic import alone
+from thalweg.methods.registry import Maps
 
 TEXTS = ["the old dog runs", "a new cat is good", "the keys are on the table", "this film is bad", "the story is old"]
 METHODS = ["alti", "gradient_norm", "random"]
@@ -176,7 +176,7 @@ def test_seed_robustness_when_there_are_no_seeds_then_says_what_is_missing(subje
 
 
 def test_pairs_of_words_when_a_causal_model_reads_them_then_the_cue_is_ranked() -> None:
-    examples = [Example("the key is the", cue=((4, 7),), good="key", bad="the")] * 2
+    examples = [BenchExample("the key is the", cue=((4, 7),), good="key", bad="the")] * 2
     found = bench(tiny_subject("gpt2"), examples, ["alti", "alti_logit", "gradient_norm"], ["cue_rank", "aopc_pad"])
     assert found.failures == {}
     assert all(0 < row["cue_rank"] <= 1 for row in found.rows)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import thalweg as tw
-from thalweg.faithfulness.data import Example, digest_of, read_examples
+from thalweg.faithfulness.data import BenchExample, digest_of, read_examples
 
 
 def written(file: Path, *rows: dict) -> Path:
@@ -18,13 +18,13 @@ def written(file: Path, *rows: dict) -> Path:
 def test_texts_when_there_is_nothing_else_then_are_plain_examples(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n\ntwo\n")
     (tmp_path / "a.tsv").write_text("text\tlabel\none\tx\ntwo\ty\n")
-    assert read_examples(tmp_path / "a.txt") == [Example("one"), Example("two")]
-    assert read_examples(tmp_path / "a.tsv", limit=1) == [Example("one")]
+    assert read_examples(tmp_path / "a.txt") == [BenchExample("one"), BenchExample("two")]
+    assert read_examples(tmp_path / "a.tsv", limit=1) == [BenchExample("one")]
 
 
 def test_table_when_its_header_is_quoted_then_columns_are_known(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('"prefix","word_good","word_bad","evidence"\n"the key, here,",is,are,key\n')
-    assert read_examples(tmp_path / "a.csv") == [Example("the key, here,", None, ((4, 7),), "is", "are")]
+    assert read_examples(tmp_path / "a.csv") == [BenchExample("the key, here,", None, ((4, 7),), "is", "are")]
 
 
 def test_rationales_when_given_in_words_or_characters_then_are_characters(tmp_path: Path) -> None:
@@ -37,13 +37,13 @@ def test_rationales_when_given_in_words_or_characters_then_are_characters(tmp_pa
 def test_pairs_when_evidence_is_named_then_every_place_of_it_is_the_cue(tmp_path: Path) -> None:
     row = {"prefix": "Ann saw Anna and Ann", "word_good": "run", "word_bad": "runs", "evidence": "Ann"}
     (found,) = read_examples(written(tmp_path / "p.jsonl", row))
-    assert found == Example(row["prefix"], None, ((0, 3), (17, 20)), "run", "runs")
+    assert found == BenchExample(row["prefix"], None, ((0, 3), (17, 20)), "run", "runs")
 
 
 def test_agreement_when_the_subject_is_known_then_is_the_cue_of_the_text_before_the_verb(tmp_path: Path) -> None:
     row = {"text": "the keys here are old", "verb_index": 3, "verb": "are", "wrong_verb": "is", "subject_index": 1}
     (found,) = read_examples(written(tmp_path / "v.jsonl", row))
-    assert found == Example("the keys here", None, ((4, 8),), "are", "is", "old")
+    assert found == BenchExample("the keys here", None, ((4, 8),), "are", "is", "old")
 
 
 VERB = {"text": "the keys here are old", "verb_index": 3, "verb": "are", "wrong_verb": "is", "subject_index": 1}
@@ -81,11 +81,14 @@ def test_examples_when_a_row_is_odd_then_the_line_and_the_cell_are_named(tmp_pat
 
 def test_rationales_when_they_stand_in_a_table_then_are_read_from_its_cells(tmp_path: Path) -> None:
     (tmp_path / "r.tsv").write_text("text\trationale_spans\nso very dull\t[[1, 3], [2, 2]]\nso so\t\n")
-    assert read_examples(tmp_path / "r.tsv") == [Example("so very dull", rationale=((3, 12),)), Example("so so")]
+    assert read_examples(tmp_path / "r.tsv") == [
+        BenchExample("so very dull", rationale=((3, 12),)),
+        BenchExample("so so"),
+    ]
 
 
 def test_digest_when_a_cue_changes_then_is_another() -> None:
-    assert digest_of([Example("a")]) != digest_of([Example("a", cue=((0, 1),))])
+    assert digest_of([BenchExample("a")]) != digest_of([BenchExample("a", cue=((0, 1),))])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.faithfulness.test_scoring import subject_of
 from thalweg.faithfulness.bounds import aopc_bounds
 from thalweg.faithfulness.case import Ranked, case_of
 from thalweg.faithfulness.curves import after_removing, bin_counts, spearman, with_only
-from thalweg.faithfulness.data import Example
+from thalweg.faithfulness.data import BenchExample
 from thalweg.faithfulness.effects import single_effects
 from thalweg.faithfulness.operators import OPERATORS, Operator
 from thalweg.faithfulness.registry import find_metrics, list_metrics
@@ -123,7 +123,7 @@ def test_aopc_when_the_answer_falls_then_is_positive_and_higher_is_better() -> N
 
 @operators
 def test_bounds_when_short_then_equal_the_best_and_worst_of_all_orders(operator: Operator) -> None:
-    case = case_of(subject_of("bert"), Example(SHORT))
+    case = case_of(subject_of("bert"), BenchExample(SHORT))
     found = [
         value("aopc", ranked(case, -np.array(order, dtype=np.float64)), operator)
         for order in permutations(range(len(case.movable)))
@@ -160,18 +160,18 @@ def test_blank_out_agreement_when_ranked_by_leave_one_out_then_is_one() -> None:
 
 def test_plausibility_when_people_marked_words_then_is_average_precision() -> None:
     text = "the old dog sees"
-    case = case_of(subject_of("bert"), Example(text, rationale=((4, 7), (12, 16))))
+    case = case_of(subject_of("bert"), BenchExample(text, rationale=((4, 7), (12, 16))))
     assert value("plausibility", ranked(case, np.array([3.0, 4.0, 2.0, 1.0]))) == pytest.approx((1 + 2 / 4) / 2)
-    assert list_metrics()["plausibility"](ranked(case_of(subject_of("bert"), Example(text)), np.ones(4))) is None
+    assert list_metrics()["plausibility"](ranked(case_of(subject_of("bert"), BenchExample(text)), np.ones(4))) is None
 
 
 def test_cue_rank_when_the_word_is_second_then_is_a_half() -> None:
-    case = case_of(subject_of("bert"), Example("the keys to the cabinet", cue=((4, 8),)))
+    case = case_of(subject_of("bert"), BenchExample("the keys to the cabinet", cue=((4, 8),)))
     assert value("cue_rank", ranked(case, np.array([0.0, 1.0, 0.0, 0.0, 2.0]))) == 0.5
 
 
 def test_metrics_when_two_answers_are_compared_then_log_odds_are_not_defined() -> None:
-    case = case_of(subject_of("gpt2"), Example("the key", good="the", bad="key"))
+    case = case_of(subject_of("gpt2"), BenchExample("the key", good="the", bad="key"))
     assert case.answer.foil is not None
     assert list_metrics()["log_odds_delete"](ranked(case, np.arange(float(len(case.movable))))) is None
 

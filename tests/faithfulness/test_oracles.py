@@ -16,7 +16,7 @@ from tests.faithfulness.additive import ranked
 from tests.faithfulness.test_scoring import tiny_case
 from thalweg.faithfulness.agreement import Scored, agreements
 from thalweg.faithfulness.case import Case, Ranked, case_of
-from thalweg.faithfulness.data import Example
+from thalweg.faithfulness.data import BenchExample
 from thalweg.faithfulness.operators import OPERATORS, Operator
 from thalweg.faithfulness.rankers import find_rankers
 from thalweg.faithfulness.registry import find_metrics
@@ -88,7 +88,7 @@ def test_metric_when_computed_literally_then_is_the_same(family: str, operator: 
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_naopc_when_all_permutations_are_tried_then_is_the_same(operator: Operator) -> None:
-    case = case_of(tiny_case("bert").subject, Example("the old dog runs"))
+    case = case_of(tiny_case("bert").subject, BenchExample("the old dog runs"))
     values = [
         twin("aopc", ranked(case, -np.array(order, dtype=np.float64)), operator) for order in permutations(range(4))
     ]
@@ -103,7 +103,7 @@ def test_plausibility_when_computed_by_definition_then_is_the_same(marks: list, 
     words = ["the", "old", "dog", "runs"]
     starts = [0, 4, 8, 12]
     spans = tuple((starts[i], starts[i] + len(words[i])) for i in range(4) if marks[i])
-    case = case_of(tiny_case("bert").subject, Example(" ".join(words), rationale=spans))
+    case = case_of(tiny_case("bert").subject, BenchExample(" ".join(words), rationale=spans))
     one = ranked(case, -np.array(order, dtype=np.float64))
     by_rank = [marks[i] for i in sorted(range(4), key=lambda i: order[i])]
     precisions = [sum(by_rank[: k + 1]) / (k + 1) for k in range(4) if by_rank[k]]
@@ -178,7 +178,7 @@ def test_agreement_when_computed_pair_by_pair_then_is_the_same() -> None:
 def test_shipped_model_when_edits_are_batched_then_answers_as_one_by_one(
     shipped: tw.Subject, operator: Operator
 ) -> None:
-    case = case_of(shipped, Example("a gorgeous, witty, seductive movie that never quite lands ."))
+    case = case_of(shipped, BenchExample("a gorgeous, witty, seductive movie that never quite lands ."))
     order = list(np.random.default_rng(1).permutation(case.movable))
     gone = [[int(p) for p in order[:count]] for count in range(len(order) + 1)]
     batch = case.scorer([case.without(one, operator) for one in gone])

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import thalweg as tw
+from tests.encoders.training.corpus import tiny_bert
 from tests.faithfulness.additive import Additive, additive_case
 from tests.tiny import HOOKS, tiny_subject, wordpiece
-from tests.training.corpus import tiny_bert
 from thalweg.faithfulness.case import Case, case_of
-from thalweg.faithfulness.data import Example
+from thalweg.faithfulness.data import BenchExample
 from thalweg.faithfulness.operators import OPERATORS, Operator
 from thalweg.faithfulness.scoring import metered
 
@@ -23,7 +23,7 @@ def subject_of(family: str) -> tw.Subject:
 
 
 def tiny_case(family: str) -> Case:
-    return case_of(subject_of(family), Example(TEXTS.get(family, "the old dog sees a new cat .")))
+    return case_of(subject_of(family), BenchExample(TEXTS.get(family, "the old dog sees a new cat .")))
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "gpt2", "llama", "electra"])
@@ -49,7 +49,7 @@ def test_whole_input_when_scored_then_has_the_probability_of_the_captured_pass(f
 
 def test_deletion_when_run_then_equals_the_text_without_the_word() -> None:
     subject = tiny_subject("bert")
-    case = case_of(subject, Example("the old dog"))
+    case = case_of(subject, BenchExample("the old dog"))
     shorter = subject.capture("the dog").logits
     assert shorter is not None
     left = case.scorer([case.without([2], "delete")])[0]
@@ -86,4 +86,4 @@ def test_model_when_it_has_a_single_logit_then_is_refused() -> None:
     """A softmax over one number is always one, and over positions it is something else."""
     subject = tw.load(tiny_bert(labels=("one",)).eval(), wordpiece())
     with pytest.raises(tw.InputError, match="a single logit"):
-        case_of(subject, Example("the old dog"))
+        case_of(subject, BenchExample("the old dog"))

@@ -10,9 +10,9 @@ from tests.families import BY_NAME
 from tests.identifiability.heads import generator, head_block, random_values
 from tests.reference import twins
 from thalweg.capture.record import Block
-from thalweg.identifiability.alternatives import Replacement, through_keys
+from thalweg.decompose.value_space import value_space
 from thalweg.identifiability.keys import free_ambiguity, query_ambiguity
-from thalweg.identifiability.value_space import value_space
+from thalweg.identifiability.replacement import Replacement, through_keys
 
 ALL = slice(None)
 

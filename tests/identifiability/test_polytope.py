@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.identifiability.heads import head_block, random_values
 from tests.reference import twins
+from thalweg.decompose.value_space import value_space
 from thalweg.identifiability.polytope import Polytope, polytope, total_variation
-from thalweg.identifiability.value_space import value_space
 
 
 def small(keys: int, size: int, seed: int, **options: Any) -> Polytope:

@@ -10,10 +10,10 @@ import thalweg as tw
 from tests.architectures import captured
 from tests.families import BY_NAME, PROVED, Family
 from tests.tiny import tiny_subject
-from thalweg.identifiability.alternatives import prove
+from thalweg.decompose.value_space import value_space
+from thalweg.identifiability.by_length import pieces_of
 from thalweg.identifiability.certificate import certify
-from thalweg.identifiability.value_space import value_space
-from thalweg.trusting import pieces_of
+from thalweg.identifiability.replacement import prove
 
 each = pytest.mark.parametrize("family", PROVED, ids=lambda family: family.name)
 LONG = (

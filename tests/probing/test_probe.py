@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import thalweg as tw
-import thalweg.views.probes  # its views are found by `render`
 from tests.probing.corpus import sentences
 from tests.tiny import SENTENCE, tiny_subject
 from thalweg.probing import learning, mlp
@@ -19,7 +18,6 @@ from thalweg.probing.recover import in_sentence
 from thalweg.probing.result import Probes
 from thalweg.probing.states import read_states
 from thalweg.probing.storage import Folder
-from thalweg.views.terminal import render
 
 TEXTS = sentences(60)
 
@@ -228,8 +226,8 @@ def test_probes_when_saved_and_loaded_then_say_the_same_of_a_text(
         assert one.taken_for == other.taken_for
         assert one.hits.shape == (4, len(one.tokens))
     assert probes.apply(subject, SENTENCE, "identity", "cosine", "whole").hits[0].min() == 1.0
-    assert render(probes) is not None
-    assert render(loaded.apply(subject, SENTENCE)) is not None
+    assert probes.__rich__() is not None
+    assert loaded.apply(subject, SENTENCE).__rich__() is not None
 
 
 def test_probes_when_applied_to_another_model_then_are_refused(probes: Probes) -> None:

@@ -5,8 +5,8 @@ from functools import cache
 from pathlib import Path
 
 import thalweg as tw
+from papers.claims.lab import PACKAGED, packaged_folder
 from tests.conftest import missing
-from thalweg.claims.lab import PACKAGED, packaged_folder
 
 MODELS = Path(os.environ.get("THALWEG_REAL_MODELS", ".models"))
 

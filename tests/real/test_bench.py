@@ -8,7 +8,7 @@ from thalweg.faithfulness.case import case_of
 from thalweg.faithfulness.operators import OPERATORS, Operator
 
 pytestmark = pytest.mark.real
-PAIR = tw.Example("The keys to the old cabinet", cue=((4, 8),), good="are", bad="is")
+PAIR = tw.BenchExample("The keys to the old cabinet", cue=((4, 8),), good="are", bad="is")
 
 
 def test_language_model_when_asked_about_a_verb_then_every_method_but_the_slowest_ranks_its_subject() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from papers.claims.reproduce import reproduce
 from tests.conftest import unchecked
 from tests.real.models import MODELS, minilm, smollm
-from thalweg.claims.reproduce import reproduce
 
 WITH_PACKAGES = [
     *("rank-bound", "other-attention", "effective-length", "separator"),

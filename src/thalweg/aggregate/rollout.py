@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from thalweg.axes import Step
+from thalweg.axes import LayerArray, Step
 
 
 def rollout(steps: Sequence[Step], rows: Sequence[int]) -> Float[Tensor, "row source"]:
@@ -24,3 +26,12 @@ def rollout(steps: Sequence[Step], rows: Sequence[int]) -> Float[Tensor, "row so
     for step in reversed(steps[:-1]):
         carried = carried @ step
     return carried
+
+
+def cumulative(steps: LayerArray) -> LayerArray:
+    """Products of the maps of all layers up to each: what reached a layer from the input."""
+    layers = torch.from_numpy(steps.astype(np.float64))  # numpy's own threads would change the last digits
+    products = [layers[0]]
+    for layer in layers[1:]:
+        products.append(layer @ products[-1])
+    return torch.stack(products).numpy()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
@@ -213,6 +214,18 @@ class Capture:
     @property
     def width(self) -> int:
         return self.blocks[0].input.shape[-1]
+
+    @property
+    def has_single_answer(self) -> bool:
+        """Whether the model gives one answer for the whole text, as classifiers do."""
+        return self.logits is not None and self.logits.dim() == 1
+
+    def updated_tokens(self) -> Bool[np.ndarray, "layer token"]:
+        """Which tokens each block updates: the blocks of an encoder-decoder leave the other text alone."""
+        updated = np.zeros((len(self.blocks), len(self.tokens)), dtype=bool)
+        for row, block in zip(updated, self.blocks, strict=True):
+            row[block.queries] = True
+        return updated
 
     def upto(self, layer: int) -> tuple[Block, ...]:
         """The blocks from the lowest to this one."""

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from thalweg.capture.target import TargetLike
 from thalweg.corpus.memory import sizes_of, tokens_at_once
 from thalweg.errors import InputError
-from thalweg.explaining import Asked
+from thalweg.methods.params import split_options
+from thalweg.methods.registry import find_method
 from thalweg.models.encode import position_limit
 from thalweg.models.load import Subject
-from thalweg.registry import find_method, make_params, split_options
 
 LONGEST = 512  # tokens of a text, unless more are asked for or the model has fewer positions
 TOKENS_AT_ONCE = 2048  # of a batch at most, padding included; a longer text goes alone
@@ -47,7 +48,7 @@ class Job:
 def make_job(
     subject: Subject,
     methods: Sequence[str],
-    target: Asked = None,
+    target: TargetLike = None,
     *,
     certificate: Certified | None = "values",
     maps: bool = False,
@@ -67,7 +68,7 @@ def make_job(
         raise InputError("no method and no certificate was asked for; choose one or more")
     for name in methods:
         chosen, options = split_options(name)
-        make_params(find_method(chosen), options)
+        find_method(chosen).make_params(options)
     for name, value in (("top", top), ("batch", batch), ("max_tokens", max_tokens)):
         if value is not None and value < 1:
             raise InputError(f"{name} was given {value}; expected 1 or more")

@@ -13,6 +13,7 @@ from thalweg.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+    from rich.console import RenderableType
 
 VIEWS = {
     "rows": "SELECT * FROM shards",
@@ -38,6 +39,11 @@ class Answer:
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
+
+    def __rich__(self) -> "RenderableType":
+        from thalweg.corpus.view import answer_text
+
+        return answer_text(self)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain lists, ready for JSON; what JSON has no word for becomes text."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from thalweg.corpus.storage import Counts, add_up, read_header, read_marks
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from thalweg.corpus.summary import Summary
 
 
@@ -51,6 +53,11 @@ class Corpus:
         from thalweg.corpus.summary import summarise
 
         return summarise(self.folder)
+
+    def __rich__(self) -> "RenderableType":
+        from thalweg.corpus.view import corpus_text
+
+        return corpus_text(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain lists and numbers, ready for JSON."""

@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from thalweg.aggregate.mixing import MixingSums, cumulative
+from thalweg.attribution.mixing import maps_from
+from thalweg.attribution.mixing_sums import MixingSums
+from thalweg.attribution.result import KINDS, Attribution, Comparison
 from thalweg.capture.record import Capture
 from thalweg.corpus.shards import Text
 from thalweg.errors import MissingExtraError
-from thalweg.explaining import touched
-from thalweg.identifiability.brief import Brief
-from thalweg.results.attribution import Attribution
-from thalweg.results.comparison import Comparison
-from thalweg.results.mixing import KINDS
-from thalweg.results.receipt import Receipt
-from thalweg.results.trust import Certificate, Head
+from thalweg.identifiability.result import Certificate, Head
+from thalweg.identifiability.value_certificate import Brief
+from thalweg.receipt import Receipt
 
 SCHEMA = 1
 SAID = 500  # characters of an error that are kept
@@ -137,12 +135,11 @@ def agreement_of(found: Mapping[str, Attribution], target: int) -> list[Row]:
 
 def layers_of(capture: Capture, found: Attribution, name: str) -> list[Row]:
     """How much of themselves tokens still have in each layer, where a method has a map for every layer."""
-    maps, count = found.per_layer, len(capture.tokens)
-    if maps is None or maps.shape != (len(capture.blocks), count, count):
+    maps = maps_from(capture, found)
+    if maps is None:
         return []
     sums = MixingSums(len(maps))
-    whole = maps if found.params.get("start") == "embeddings" else cumulative(maps)
-    sums.add(whole, capture.tokens, touched(capture), found.receipt)
+    sums.add(maps, capture.tokens, capture.updated_tokens(), found.receipt)
     means = sums.means()
     return [
         {

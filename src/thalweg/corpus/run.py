@@ -11,15 +11,15 @@ from time import perf_counter
 from typing import Any
 
 from thalweg.capture.run import check_ready
+from thalweg.capture.target import TargetLike
 from thalweg.corpus.job import Certified, Job, make_job
 from thalweg.corpus.memory import bound
 from thalweg.corpus.result import Corpus
 from thalweg.corpus.shards import Reader, Shard, Survey, Text, shards
 from thalweg.corpus.storage import Folder
 from thalweg.corpus.work import Done, Tick, learn, work
-from thalweg.digests import architecture, described, digest, fingerprint
+from thalweg.digests import config_digest, tokenizer_digest, weights_digest
 from thalweg.errors import InputError, MissingExtraError
-from thalweg.explaining import Asked
 from thalweg.models.load import Subject
 from thalweg.progress import progress
 
@@ -33,7 +33,7 @@ def run_corpus(
     file: str | Path,
     folder: str | Path,
     methods: Sequence[str] = METHODS,
-    target: Asked = None,
+    target: TargetLike = None,
     *,
     certificate: Certified | None = "values",
     maps: bool = False,
@@ -124,7 +124,7 @@ def _engine(name: str, workers: int | None) -> Engine:
             raise InputError(f"workers was given {workers}, but the engine 'local' works in this process: choose 'ray'")
         return _here
     try:
-        from thalweg.corpus.cluster import on_ray
+        from thalweg.corpus.ray.cluster import on_ray
     except ImportError as error:
         raise MissingExtraError("the engine 'ray' needs Ray: install thalweg[ray]") from error
     return partial(on_ray, workers=workers)
@@ -157,9 +157,9 @@ def _configuration(subject: Subject, job: Job, shard: int, survey: Survey) -> di
         "shard": shard,
         "texts": survey.texts,
         "digest": survey.digest,
-        "weights": fingerprint(subject.model),
-        "architecture": architecture(subject.model.config),
-        "tokenizer": digest([described(subject.tokenizer)]),
+        "weights": weights_digest(subject.model),
+        "architecture": config_digest(subject.model.config),
+        "tokenizer": tokenizer_digest(subject.tokenizer),
         "task": subject.task,
         "dtype": subject.provenance["dtype"],
     }

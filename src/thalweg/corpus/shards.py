@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from thalweg.tables import stream_texts
+from thalweg.files.tables import stream_texts
 
 CHARACTERS = 2**21  # a shard ends before it would hold more, unless by a single text
 

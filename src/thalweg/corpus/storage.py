@@ -12,9 +12,9 @@ from safetensors import SafetensorError
 from thalweg.corpus.rows import SCHEMA, parquet, schema
 from thalweg.corpus.shards import Shard
 from thalweg.corpus.work import Done
-from thalweg.digests import digest
-from thalweg.errors import InputError, said
-from thalweg.files import alone, check_same, draft_of, make_folder, read_header_of_tensors, write_tensors
+from thalweg.digests import text_digest
+from thalweg.errors import InputError, error_line
+from thalweg.files.atomic import alone, check_same, draft_of, make_folder, read_header_of_tensors, write_tensors
 
 HEADER, ROWS, MAPS = "corpus.json", "shard-*.parquet", "maps-{:06d}.safetensors"
 OURS = ("corpus.json", "shard-", "maps-")
@@ -173,7 +173,7 @@ def read_marks(folder: Path, configuration_hash: str) -> dict[int, Mark]:
 
 
 def unreadable(shard: Path, error: Exception) -> InputError:
-    return InputError(f"{str(shard)!r} cannot be read: {said(error)}; remove it to have its texts run again")
+    return InputError(f"{str(shard)!r} cannot be read: {error_line(error)}; remove it to have its texts run again")
 
 
 def _has_maps(file: Path, mark: Mark) -> bool:
@@ -194,7 +194,7 @@ def shard_files(folder: Path) -> list[Path]:
 
 def short(configuration: Mapping[str, Any]) -> str:
     """The same for the same choices, texts and weights."""
-    return digest([json.dumps(configuration, sort_keys=True)])
+    return text_digest([json.dumps(configuration, sort_keys=True)])
 
 
 def _is_draft(file: Path) -> bool:

@@ -6,15 +6,16 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from thalweg.attribution.result import KINDS
 from thalweg.corpus.query import connected
 from thalweg.corpus.rows import SCHEMA
 from thalweg.corpus.storage import Counts, read_header, short
-from thalweg.identifiability.brief import BY_VALUES
-from thalweg.results.mixing import KINDS
-from thalweg.results.trust import VERDICTS
+from thalweg.identifiability.result import VERDICTS
+from thalweg.identifiability.value_certificate import BY_VALUES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+    from rich.console import RenderableType
 
 LOW, HIGH = 10, 90  # per cent: eighty of a hundred texts lie between
 FIGURES = ("own", "not_own", *KINDS)
@@ -197,6 +198,11 @@ class Summary:
             said.append(f"Rank correlation{least} between {method} and {other}: {signed(mean)} on average.")
         return tuple(said)
 
+    def __rich__(self) -> "RenderableType":
+        from thalweg.corpus.view import summary_text
+
+        return summary_text(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain lists and numbers, ready for JSON."""
         return {
@@ -209,18 +215,18 @@ class Summary:
 
     def to_html(self) -> str:
         """One page that stands alone: no network, opens from disk."""
-        from thalweg.views.summary import summary_page
+        from thalweg.corpus.summary_page import summary_page
 
         return summary_page(self)
 
     def _repr_html_(self) -> str:
-        from thalweg.views.page import framed
+        from thalweg.drawing.page import framed
 
         return framed(self.to_html())
 
     def save(self, path: str | Path) -> None:
         """Write the page, whole or not at all."""
-        from thalweg.files import draft_of
+        from thalweg.files.atomic import draft_of
 
         path = Path(path)
         with draft_of(path) as draft:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from thalweg.attribution.explain import explain
 from thalweg.capture.record import Capture
+from thalweg.capture.target import find_target
 from thalweg.corpus.job import CHARACTERS, Job
 from thalweg.corpus.rows import (
     Row,
@@ -23,17 +25,16 @@ from thalweg.corpus.rows import (
     shortened,
 )
 from thalweg.corpus.shards import Shard, Text
-from thalweg.errors import InputError, said
-from thalweg.explaining import explain, predicted, resolve
-from thalweg.identifiability.brief import Brief, briefs
+from thalweg.errors import InputError, error_line
 from thalweg.identifiability.certificate import certify
+from thalweg.identifiability.value_certificate import Brief, briefs
+from thalweg.methods.params import split_options
 from thalweg.models.encode import encode
 from thalweg.models.load import Subject
-from thalweg.registry import split_options
 
 if TYPE_CHECKING:
+    from thalweg.attribution.result import Attribution
     from thalweg.axes import ScoreArray
-    from thalweg.results.attribution import Attribution
 
 Tick = Callable[[int], None]
 
@@ -195,7 +196,7 @@ def _rows(
     done: Done,
 ) -> list[Row]:
     start = perf_counter()
-    goal, pooled = resolve(capture, job.target)
+    goal = find_target(capture, job.target)
     found: dict[str, Attribution] = {}
     errors: dict[str, str] = {}
     for name in job.methods:
@@ -203,7 +204,7 @@ def _rows(
         try:
             found[name] = explain(subject, capture, method, job.target, **options)
         except Exception as error:  # noqa: BLE001 - a method that fails is no reason to lose the others
-            errors[name] = shortened(said(error))
+            errors[name] = shortened(error_line(error))
     receipts = {name: one.receipt for name, one in found.items()}
     first: Row = {"layers": [row for name, one in found.items() for row in layers_of(capture, one, name)]}
     if job.certificate:
@@ -214,10 +215,10 @@ def _rows(
             first["heads"] = heads_of(certificate)
             receipts["certificate"] = certificate.receipt
         except Exception as error:  # noqa: BLE001 - nor is a certificate
-            first["certificate_error"] = shortened(said(error))
+            first["certificate_error"] = shortened(error_line(error))
     first["checks"] = checks_of(receipts)
-    places: Sequence[int | None] = (None,) if pooled else goal.positions
-    prediction = predicted(subject, goal.output) if goal.positions == capture.readout else None
+    places: Sequence[int | None] = (None,) if goal.pooled else goal.positions
+    prediction = subject.output_name(goal.output) if goal.positions == capture.readout else None
     rows = [
         row_of(
             text,
@@ -244,4 +245,4 @@ def _rows(
 
 
 def _failed(text: Text, error: Exception) -> Row:
-    return row_of(text, error=shortened(text.error or said(error)))
+    return row_of(text, error=shortened(text.error or error_line(error)))

@@ -11,16 +11,16 @@ from typing import Literal
 
 import torch
 
-from thalweg.aggregate.rows import normalised
 from thalweg.axes import HeadMaps, Step, TokenMap
 from thalweg.capture.record import Block, Capture
+from thalweg.capture.target import Target
 from thalweg.decompose.gradients import Slopes, gradient_weights, head_slopes
 from thalweg.decompose.layout import over_all_tokens
 from thalweg.decompose.parts import decompose, mixing_ratio
+from thalweg.decompose.rows import normalised
+from thalweg.decompose.value_space import value_space
 from thalweg.errors import InputError
-from thalweg.identifiability.value_space import value_space
 from thalweg.numerics import worst
-from thalweg.target import Target
 
 Share = float | Literal["measured"]
 Weights = Literal["attention", "attention_gradient", "effective", "effective_row_sum"]

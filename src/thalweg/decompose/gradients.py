@@ -7,8 +7,8 @@ from torch import Tensor
 from thalweg.axes import HeadMaps
 from thalweg.capture.attention import adding_leaves
 from thalweg.capture.record import Attention, Capture
+from thalweg.capture.target import Target
 from thalweg.errors import InputError
-from thalweg.target import Target
 
 Slopes = Float[Tensor, "query head value_size"]
 

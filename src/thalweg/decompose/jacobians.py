@@ -16,13 +16,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from thalweg.capture.record import Capture
+from thalweg.capture.target import Start
 from thalweg.decompose.folded import fold
 from thalweg.decompose.nudge import Nudge
 from thalweg.decompose.sketch import NEGLIGIBLE, Products, Report, exact_norms, sketched_norms
 from thalweg.errors import InputError, ModelError
 from thalweg.numerics import working
 from thalweg.progress import progress
-from thalweg.target import Start
 
 NormKind = Literal["frobenius", "spectral"]
 FOLDING = 1 / 3  # a direction of a folded pass costs less than half of one that is not

@@ -10,10 +10,10 @@ from torch.nn import functional as F
 
 from thalweg.capture.path import Piece, allowed_error
 from thalweg.capture.record import Capture
+from thalweg.capture.target import Target
 from thalweg.capture.upper import Upper
 from thalweg.errors import InputError, ProofError
 from thalweg.numerics import relative_error, working
-from thalweg.target import Target
 
 
 @dataclass(frozen=True, eq=False)

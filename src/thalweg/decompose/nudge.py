@@ -13,8 +13,8 @@ from thalweg.capture.attention import Call
 from thalweg.capture.observe import EnoughError, Tap
 from thalweg.capture.record import Capture
 from thalweg.capture.run import Anatomy
+from thalweg.capture.target import Start
 from thalweg.errors import ModelError
-from thalweg.target import Start
 
 
 def without_fusion() -> AbstractContextManager[object]:

@@ -12,12 +12,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import thalweg
-from thalweg.digests import digest, fingerprint
-from thalweg.errors import InputError, MissingExtraError, said
+from thalweg.digests import text_digest, weights_digest
+from thalweg.errors import InputError, MissingExtraError, error_line
 from thalweg.faithfulness.bounds import BEAM, EXACT
 from thalweg.faithfulness.case import Case, case_of, check_subject
-from thalweg.faithfulness.data import Example, digest_of
+from thalweg.faithfulness.data import BenchExample, digest_of
 from thalweg.faithfulness.operators import Blanks, Operator
 from thalweg.faithfulness.rankers import Ranker, find_rankers
 from thalweg.faithfulness.registry import Metric, find_metrics
@@ -28,6 +27,7 @@ from thalweg.faithfulness.storage import Folder, Row
 from thalweg.models.encode import encode
 from thalweg.models.load import Subject
 from thalweg.progress import progress
+from thalweg.version import __version__
 
 METHODS = ("attention_rollout", "alti", "gradient_norm", "leave_one_out", "random")
 METRICS = ("comprehensiveness", "sufficiency", "aopc")
@@ -35,7 +35,7 @@ METRICS = ("comprehensiveness", "sufficiency", "aopc")
 
 def bench(
     subject: Subject,
-    examples: Sequence[str | Example],
+    examples: Sequence[str | BenchExample],
     methods: Sequence[str] = METHODS,
     metrics: Sequence[str] = METRICS,
     *,
@@ -88,7 +88,7 @@ def bench(
 @dataclass(frozen=True, eq=False)
 class _Plan:
     subject: Subject
-    examples: tuple[Example, ...]
+    examples: tuple[BenchExample, ...]
     rankers: tuple[Ranker, ...]
     metrics: tuple[Metric, ...]
     seeds: tuple[Subject, ...]
@@ -112,7 +112,7 @@ class _Plan:
     def configuration(self) -> dict[str, Any]:
         """All that the outcome depends on: choices as they are, examples and weights by a digest."""
         return {
-            "thalweg": thalweg.__version__,
+            "thalweg": __version__,
             "methods": [one.name for one in self.rankers],
             "metrics": [one.name for one in self.metrics],
             "seed": self.seed,
@@ -120,8 +120,8 @@ class _Plan:
             "blank": Blanks.of(self.subject.model, self.subject.tokenizer).named,
             "bounds": f"exact to {EXACT} tokens, else {BEAM} beams",
             "examples": digest_of(self.examples),
-            "weights": fingerprint(self.subject.model),
-            "other seeds": digest([fingerprint(one.model) for one in self.seeds]),
+            "weights": weights_digest(self.subject.model),
+            "other seeds": text_digest([weights_digest(one.model) for one in self.seeds]),
         }
 
     def rows(self, number: int, disorder: Subject | None) -> list[Row]:
@@ -135,7 +135,7 @@ class _Plan:
             try:
                 case = self._case(number, disorder)
             except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on with the next example
-                rows = [self._row(number, ranker, error=said(error)) for ranker in self.rankers]
+                rows = [self._row(number, ranker, error=error_line(error)) for ranker in self.rankers]
                 rows[0]["shared_passes"] = _passes(meters)
                 return rows
             shared = _passes(meters)
@@ -175,7 +175,11 @@ class _Plan:
         except MissingExtraError:
             raise  # nothing is wrong with the method, and rows that are kept would not be tried again
         except Exception as error:  # noqa: BLE001 - a method that fails is a row, not the end of a run
-            return row | {"error": said(error), "passes": _passes(meters) - before, "seconds": perf_counter() - start}
+            return row | {
+                "error": error_line(error),
+                "passes": _passes(meters) - before,
+                "seconds": perf_counter() - start,
+            }
         return row | {
             "passes": _passes(meters) - before,
             "seconds": perf_counter() - start,
@@ -194,7 +198,7 @@ class _Plan:
             except MissingExtraError:
                 raise
             except Exception as error:  # noqa: BLE001 - nor is a metric
-                errors.append(f"{metric.name}: {said(error)}")
+                errors.append(f"{metric.name}: {error_line(error)}")
         return row | {
             **found,
             "error": "; ".join(errors) or None,
@@ -203,16 +207,16 @@ class _Plan:
         }
 
 
-def _examples(given: Sequence[str | Example]) -> tuple[Example, ...]:
+def _examples(given: Sequence[str | BenchExample]) -> tuple[BenchExample, ...]:
     if isinstance(given, str):
-        raise InputError("one text was given; expected a list of texts or Examples")
+        raise InputError("one text was given; expected a list of texts or BenchExamples")
     for one in given:
-        if not isinstance(one, str | Example):
+        if not isinstance(one, str | BenchExample):
             raise InputError(
-                f"a {type(one).__name__} was given as an example: {str(one)[:80]!r}; expected a text or an Example "
-                "(pairs of texts are not supported)"
+                f"examples must be texts or BenchExamples, got {type(one).__name__}: {str(one)[:80]!r} (text pairs are "
+                "not supported)"
             )
-    return tuple(Example(one) if isinstance(one, str) else one for one in given)
+    return tuple(BenchExample(one) if isinstance(one, str) else one for one in given)
 
 
 def _learn(subject: Subject, text: str) -> None:
@@ -223,7 +227,7 @@ def _learn(subject: Subject, text: str) -> None:
 
 def _short(configuration: dict[str, Any]) -> str:
     """The same for the same choices, examples and weights: a command that is given again finds its folder."""
-    return digest([json.dumps(configuration, sort_keys=True)])[:8]
+    return text_digest([json.dumps(configuration, sort_keys=True)])[:8]
 
 
 def _passes(meters: Sequence[Meter]) -> int:

@@ -9,14 +9,13 @@ import numpy as np
 from jaxtyping import Float
 
 from thalweg.capture.record import Capture
+from thalweg.capture.target import Target, find_target
 from thalweg.errors import InputError
-from thalweg.explaining import predicted, resolve
-from thalweg.faithfulness.data import Example, Spans
+from thalweg.faithfulness.data import BenchExample, Spans
 from thalweg.faithfulness.operators import Blanks, Operator, Reading, without
 from thalweg.faithfulness.scoring import Answer, Scorer
 from thalweg.models.encode import encode
 from thalweg.models.load import Subject
-from thalweg.target import Target
 
 TASKS = ("classification", "causal_lm", "masked_lm")
 
@@ -32,7 +31,7 @@ class Case:
     """
 
     subject: Subject
-    example: Example
+    example: BenchExample
     number: int
     seed: int
     capture: Capture
@@ -48,7 +47,7 @@ class Case:
 
     @property
     def prediction(self) -> str:
-        return predicted(self.subject, self.answer.output) or ""
+        return self.subject.output_name(self.answer.output) or ""
 
     @property
     def pieces(self) -> tuple[str, ...]:
@@ -105,7 +104,7 @@ def _no_choice(subject: Subject) -> InputError:
     )
 
 
-def case_of(subject: Subject, example: Example, number: int = 0, seed: int = 0, limit: int | None = None) -> Case:
+def case_of(subject: Subject, example: BenchExample, number: int = 0, seed: int = 0, limit: int | None = None) -> Case:
     """Capture the example and settle what is asked; `limit` refuses longer texts."""
     check_subject(subject)
     assert subject.tokenizer is not None
@@ -116,7 +115,7 @@ def case_of(subject: Subject, example: Example, number: int = 0, seed: int = 0, 
     capture = subject.capture(text)
     if limit is not None and len(capture.tokens) > limit:
         raise InputError(f"the text has {len(capture.tokens)} tokens, more than the {limit} that were allowed")
-    target, _ = resolve(capture, "prediction")
+    target = find_target(capture, "prediction")
     assert capture.logits is not None
     if capture.logits.shape[-1] < 2:
         raise _no_choice(subject)
@@ -155,7 +154,7 @@ def case_of(subject: Subject, example: Example, number: int = 0, seed: int = 0, 
     )
 
 
-def _continuation(subject: Subject, example: Example, word: str | None) -> int:
+def _continuation(subject: Subject, example: BenchExample, word: str | None) -> int:
     """The token that a text goes on with when the word follows it: the first, and of a masked model the only one."""
     assert subject.tokenizer is not None
     before = subject.tokenizer(example.text, add_special_tokens=False)["input_ids"]

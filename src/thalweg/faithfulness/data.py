@@ -17,9 +17,9 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from thalweg.digests import digest
+from thalweg.digests import text_digest
 from thalweg.errors import InputError
-from thalweg.tables import as_text, is_empty, read_columns, read_rows, read_texts
+from thalweg.files.tables import as_text, is_empty, read_columns, read_rows, read_texts
 
 Spans = tuple[tuple[int, int], ...]  # characters of the text, [start, end)
 KNOWN = (
@@ -28,7 +28,7 @@ KNOWN = (
 
 
 @dataclass(frozen=True)
-class Example:
+class BenchExample:
     """A text, and where people know them: characters that matter, the word that decides, and what it decides.
 
     Of a language model `good` is what follows the text and `bad` what must not; `rest` stands behind that word and is
@@ -43,20 +43,20 @@ class Example:
     rest: str = ""
 
 
-def digest_of(examples: Sequence[Example]) -> str:
-    return digest([repr(one) for one in examples])
+def digest_of(examples: Sequence[BenchExample]) -> str:
+    return text_digest([repr(one) for one in examples])
 
 
-def read_examples(file: Path, text_column: str = "text", limit: int | None = None) -> list[Example]:
+def read_examples(file: Path, text_column: str = "text", limit: int | None = None) -> list[BenchExample]:
     """The examples of a file, empty ones left out."""
     columns = read_columns(file)
     extra = [name for name in KNOWN if name in columns]
     if "prefix" in extra and text_column not in columns:
         text_column = "prefix"
     if not set(extra) & {"rationale_spans", "toxic_spans", "prefix", "verb_index"}:
-        return [Example(text) for text in read_texts(file, text_column, limit)]
+        return [BenchExample(text) for text in read_texts(file, text_column, limit)]
     names = list(dict.fromkeys([text_column, *extra]))
-    found: list[Example] = []
+    found: list[BenchExample] = []
     for line, cells in read_rows(file, names):
         if limit is not None and len(found) == limit:
             break
@@ -77,19 +77,21 @@ class _OddError(Exception):
     """What is wrong with a row, for whoever knows its line."""
 
 
-def _example(text: str, row: Mapping[str, Any]) -> Example:
+def _example(text: str, row: Mapping[str, Any]) -> BenchExample:
     if not is_empty(row.get("rationale_spans")):
-        return Example(text, rationale=_characters(text, _spans(row, "rationale_spans", len(text.split(" ")), "words")))
+        return BenchExample(
+            text, rationale=_characters(text, _spans(row, "rationale_spans", len(text.split(" ")), "words"))
+        )
     if not is_empty(row.get("toxic_spans")):
-        return Example(text, rationale=_spans(row, "toxic_spans", len(text), "characters"))
+        return BenchExample(text, rationale=_spans(row, "toxic_spans", len(text), "characters"))
     if not is_empty(row.get("verb_index")):
         return _agreement(text, row)
     evidence = _word(row, "evidence")
     cue = None if evidence is None else tuple(m.span() for m in re.finditer(rf"\b{re.escape(evidence)}\b", text))
-    return Example(text, None, cue or None, _word(row, "word_good"), _word(row, "word_bad"))
+    return BenchExample(text, None, cue or None, _word(row, "word_good"), _word(row, "word_bad"))
 
 
-def _agreement(text: str, row: Mapping[str, Any]) -> Example:
+def _agreement(text: str, row: Mapping[str, Any]) -> BenchExample:
     """The text before a verb, its subject, and the verb in both numbers."""
     words = text.split(" ")
     place = _index(row, "verb_index", len(words))
@@ -100,7 +102,7 @@ def _agreement(text: str, row: Mapping[str, Any]) -> Example:
     cue = None
     if not is_empty(row.get("subject_index")) and (subject := _index(row, "subject_index", len(words))) < place:
         cue = _characters(before, ((subject, subject + 1),))
-    return Example(before, None, cue, good, bad, " ".join(words[place + 1 :]))
+    return BenchExample(before, None, cue, good, bad, " ".join(words[place + 1 :]))
 
 
 def _word(row: Mapping[str, Any], name: str) -> str | None:

@@ -10,11 +10,12 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Float
 
+from thalweg.attribution.explain import explain
 from thalweg.errors import InputError, ProofError
-from thalweg.explaining import explain
 from thalweg.faithfulness.case import Case, Ranked
 from thalweg.faithfulness.registry import list_baselines
-from thalweg.registry import Method, list_methods, make_params, options, split_options
+from thalweg.methods.params import options, split_options
+from thalweg.methods.registry import Method, list_methods
 
 INVERSE = "inverse_"
 
@@ -82,6 +83,6 @@ def _ranker(name: str) -> Ranker:
     known = {**list_methods(), **list_baselines()}
     if base not in known:
         raise InputError(f"unknown method {base!r}; expected one of {', '.join(known)}, or all")
-    given = make_params(known[base], asked)
+    given = known[base].make_params(asked)
     params = {option: getattr(given, option) for option in asked}
     return Ranker(name, known[base], params, base in list_baselines())

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, cast
 from thalweg.errors import InputError
 from thalweg.faithfulness.case import Ranked
 from thalweg.faithfulness.operators import OPERATORS, Operator
-from thalweg.registry import Maps, Method
+from thalweg.methods.registry import Maps, Method, Traits
 
 Direction = Literal["higher", "lower"]
 Role = Literal["faithfulness", "agreement", "plausibility", "robustness", "gate"]
@@ -76,7 +76,7 @@ def baseline(*, params: type, paper: str, cost: str, guarantee: str) -> Callable
 
     def register(function: R) -> R:
         name = function.__name__
-        _baselines[name] = Method(name, cast(Any, function), params, paper, cost, guarantee)
+        _baselines[name] = Method(name, cast(Any, function), params, Traits(signed=True), paper, cost, guarantee)
         return function
 
     return register

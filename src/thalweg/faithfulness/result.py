@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -15,6 +15,9 @@ from thalweg.faithfulness.registry import Metric, find_metrics
 from thalweg.faithfulness.statistics import Mean, Pair, means, pairs
 from thalweg.faithfulness.storage import Row, read_header, read_rows
 from thalweg.faithfulness.verdicts import Verdict, judged
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,11 @@ class Bench:
     def values(self, metric: str) -> dict[str, Float[np.ndarray, " input"]]:
         """One metric's values by method, one for each example; NaN where there is none."""
         return _table(self.rows, self.methods, sorted({row["example"] for row in self.rows}), metric)
+
+    def __rich__(self) -> "RenderableType":
+        from thalweg.faithfulness.view import bench_text
+
+        return bench_text(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rows as plain lists and numbers, ready for JSON."""

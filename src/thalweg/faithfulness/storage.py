@@ -8,7 +8,7 @@ from typing import Any
 
 from thalweg.errors import InputError, MissingExtraError
 from thalweg.faithfulness.registry import list_metrics
-from thalweg.files import alone, check_same, draft_of, make_folder
+from thalweg.files.atomic import alone, check_same, draft_of, make_folder
 
 SCHEMA = 2
 HEADER, WHOLE = "bench.json", "rows.parquet"

@@ -11,14 +11,15 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from thalweg.axes import HeadMaps
+from thalweg.capture.checks import block_checks
 from thalweg.capture.record import Block, Capture
+from thalweg.decompose.value_space import ValueSpace, value_space
 from thalweg.identifiability.keys import free_ambiguity, query_ambiguity
 from thalweg.identifiability.layer import certify_layer
+from thalweg.identifiability.result import Certificate, Head, Layer, Received, Verdict
 from thalweg.identifiability.sums import Sums
-from thalweg.identifiability.value_space import ValueSpace, value_space
 from thalweg.progress import progress
-from thalweg.results.receipt import Check, Receipt, block_checks
-from thalweg.results.trust import Certificate, Head, Layer, Received, Verdict
+from thalweg.receipt import Check, Receipt
 
 ASSUMED = (
     "a head's own output is known, and its values are those of this pass, their bias included",

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from thalweg.axes import HeadMaps
 from thalweg.capture.record import Attention
-from thalweg.identifiability.value_space import ValueSpace
+from thalweg.decompose.value_space import ValueSpace
 from thalweg.numerics import double
 
 REACH = 1e-6  # smaller moves of attention, relative to the row's largest, are not told from rounding

@@ -10,9 +10,9 @@ open; heads that are added write into the same ones, and their outputs cannot be
 import torch
 
 from thalweg.capture.record import Block
-from thalweg.identifiability.value_space import ValueSpace, singular_values
+from thalweg.decompose.value_space import ValueSpace, singular_values
+from thalweg.identifiability.result import Layer
 from thalweg.numerics import double, working
-from thalweg.results.trust import Layer
 
 
 def certify_layer(number: int, block: Block, space: ValueSpace) -> Layer:

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from scipy.optimize import linprog
 from torch import Tensor
 
-from thalweg.identifiability.value_space import ValueSpace
+from thalweg.decompose.value_space import ValueSpace
 from thalweg.numerics import double
 
 Row = Float[np.ndarray, " key"]

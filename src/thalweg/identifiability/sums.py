@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from thalweg.axes import HeadMaps
-from thalweg.identifiability.value_space import ValueSpace
+from thalweg.decompose.value_space import ValueSpace
 from thalweg.numerics import worst
 
 Moments = Float[Tensor, "6 head"]  # count, Σa, Σe, Σa², Σe², Σae over visible weights a and effective ones e

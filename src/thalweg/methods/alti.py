@@ -9,12 +9,13 @@ import torch
 from thalweg.aggregate.rollout import rollout
 from thalweg.axes import Step
 from thalweg.capture.record import Block, Capture
+from thalweg.capture.target import Target
 from thalweg.decompose.contribution_graph import contribution_graph
 from thalweg.decompose.contributions import head_proximity, proximity
 from thalweg.decompose.parts import decompose
 from thalweg.errors import InputError
-from thalweg.registry import Maps, method, option
-from thalweg.target import Target
+from thalweg.methods.params import option
+from thalweg.methods.registry import Maps, Traits, method
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Params:
 
 @method(
     params=Params,
+    traits=Traits(rows_sum_to_one=True, layer_maps="steps", chain="product"),
     paper="Ferrando et al. 2022, sections 3 and 4",
     cost="about three forward passes at 256 tokens, growing with n²·d per layer",
     guarantee="parts add up to each block's real output; rows sum to one",

@@ -8,14 +8,14 @@ from torch import Tensor
 
 from thalweg.capture.path import NormAt
 from thalweg.capture.record import Capture
+from thalweg.capture.target import Target
 from thalweg.capture.upper import upper_half
 from thalweg.decompose.contribution_graph import step_of
 from thalweg.decompose.contributions import proximity
 from thalweg.decompose.logits import answer, assumptions, require_sum, terms
 from thalweg.decompose.parts import Parts, decompose
-from thalweg.methods.logit_options import LogitParams
-from thalweg.registry import Maps, method
-from thalweg.target import Target
+from thalweg.methods.params import LogitParams
+from thalweg.methods.registry import Maps, Traits, method
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Params(LogitParams):
 
 @method(
     params=Params,
+    traits=Traits(signed=True, explains_logit=True, serves=frozenset({"single sequence"})),
     paper="Ferrando et al. 2023, sections 3 and 4",
     cost="one more pass, and ALTI: about four forward passes at 256 tokens",
     guarantee="scores, MLPs, biases and the position's own embedding add up to the logit",

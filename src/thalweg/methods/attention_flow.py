@@ -6,14 +6,15 @@ from typing import Literal
 import torch
 
 from thalweg.aggregate.max_flow import Flow, max_flow
-from thalweg.aggregate.rows import normalised, relative_to
 from thalweg.capture.record import Capture
+from thalweg.capture.target import Target
 from thalweg.decompose.attention_graph import Graph
+from thalweg.decompose.rows import normalised, relative_to
 from thalweg.errors import InputError
 from thalweg.methods import attention_rollout
+from thalweg.methods.params import option
+from thalweg.methods.registry import Maps, Traits, method
 from thalweg.progress import progress
-from thalweg.registry import Maps, method, option
-from thalweg.target import Target
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,9 @@ class Params(attention_rollout.Params):
 
 @method(
     params=Params,
+    traits=Traits(
+        rows_sum_to_one=True, layer_maps="steps", chain="flow", cost="high", max_tokens=512, max_tokens_all_targets=128
+    ),
     paper="Abnar & Zuidema 2020, section 3",
     cost="the weights of all layers; a certified max flow for every pair",
     guarantee="every flow is built and meets a cut: the gap is in the receipt",
@@ -49,7 +53,14 @@ def attention_flow(capture: Capture, target: Target, params: Params) -> Maps:
     said = graph.assumed + params.said()
     if any(bool((step < 0).any()) for step in graph.steps):
         said += ("where effective attention is negative nothing flows",)
-    return Maps(scores, torch.stack(graph.steps), graph.parity, {"flow gap": flow.gap}, said)
+    return Maps(
+        scores,
+        torch.stack(graph.steps),
+        graph.parity,
+        {"flow gap": flow.gap},
+        said,
+        chained=not params.receptive_field,
+    )
 
 
 def _flow(graph: Graph, target: Target, solver: str) -> Flow:

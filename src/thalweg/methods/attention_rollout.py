@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import torch
 
 from thalweg.aggregate.rollout import rollout
-from thalweg.aggregate.rows import relative_to
 from thalweg.capture.record import Capture
+from thalweg.capture.target import Target
 from thalweg.decompose.attention_graph import Graph, Share, Weights, attention_graph
+from thalweg.decompose.rows import relative_to
 from thalweg.errors import InputError
-from thalweg.registry import Maps, method, option
-from thalweg.target import Target
+from thalweg.methods.params import option
+from thalweg.methods.registry import Maps, Traits, method
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Params:
 
 @method(
     params=Params,
+    traits=Traits(rows_sum_to_one=True, layer_maps="steps", chain="product", cost="low"),
     paper="Abnar & Zuidema 2020, equation 1",
     cost="the weights of all layers; n² per target and layer",
     guarantee="rows sum to one",
@@ -68,4 +70,10 @@ def attention_rollout(capture: Capture, target: Target, params: Params) -> Maps:
     if params.receptive_field:
         even = params.graph(capture, target, even=True)
         scores = relative_to(scores, rollout(even.steps, target.positions))
-    return Maps(scores, torch.stack(graph.steps), graph.parity, assumed=graph.assumed + params.said())
+    return Maps(
+        scores,
+        torch.stack(graph.steps),
+        graph.parity,
+        assumed=graph.assumed + params.said(),
+        chained=not params.receptive_field,
+    )

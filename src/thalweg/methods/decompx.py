@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from thalweg.capture.record import Capture
+from thalweg.capture.target import Target
 from thalweg.capture.upper import upper_half
 from thalweg.decompose.logits import answer, assumptions, require_sum, terms
 from thalweg.decompose.propagation import Propagation
-from thalweg.methods.logit_options import LogitParams
-from thalweg.registry import Maps, method, option
-from thalweg.target import Target
+from thalweg.methods.params import LogitParams, option
+from thalweg.methods.registry import Maps, Traits, method
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Params(LogitParams):
 
 @method(
     params=Params,
+    traits=Traits(signed=True, explains_logit=True, cost="high", max_tokens=256, serves=frozenset({"single sequence"})),
     paper="Modarressi et al. 2023, section 3",
     cost="every pair of tokens has a vector that passes every MLP: about n/2 forward passes, n²·d numbers held",
     guarantee="scores add up to the logit, with the figure for no token if biases stay apart",

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from thalweg.capture.record import Capture
+from thalweg.capture.target import Target
 from thalweg.decompose.attention_graph import block_weights, effective_weights
 from thalweg.methods import raw_attention
-from thalweg.registry import Maps, method, option
-from thalweg.target import Target
+from thalweg.methods.params import option
+from thalweg.methods.registry import Maps, Traits, method
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Params(raw_attention.Params):
 
 @method(
     params=Params,
+    traits=Traits(signed=True, cost="low"),
     paper="Brunner et al. 2020, section 3",
     cost="the weights of one layer; a small decomposition of each head's values",
     guarantee="gives the same head output as attention itself",

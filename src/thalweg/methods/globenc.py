@@ -5,16 +5,17 @@ from dataclasses import dataclass, replace
 import torch
 
 from thalweg.aggregate.rollout import rollout
-from thalweg.aggregate.rows import normalised
 from thalweg.axes import TokenMap
 from thalweg.capture.record import Block, Capture
+from thalweg.capture.target import Target
 from thalweg.capture.upper import Feedforward, upper_half
 from thalweg.decompose.contributions import norms
 from thalweg.decompose.parts import decompose
+from thalweg.decompose.rows import normalised
 from thalweg.errors import InputError
+from thalweg.methods.params import option
+from thalweg.methods.registry import Maps, Traits, method
 from thalweg.numerics import working
-from thalweg.registry import Maps, method, option
-from thalweg.target import Target
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Params:
 
 @method(
     params=Params,
+    traits=Traits(rows_sum_to_one=True, layer_maps="steps", chain="product", serves=frozenset({"single sequence"})),
     paper="Modarressi et al. 2022, section 3",
     cost="one more pass where norms follow the sums, and ALTI's norms: n²·d per layer",
     guarantee="rows sum to one",

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from thalweg.capture.record import Capture
+from thalweg.capture.target import Start, Target
 from thalweg.decompose.jacobians import NormKind, jacobians
-from thalweg.registry import Maps, method, option
-from thalweg.target import Start, Target
+from thalweg.methods.params import option
+from thalweg.methods.registry import Maps, Traits, method
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Params:
 
 @method(
     params=Params,
+    traits=Traits(rows_sum_to_one=True, layer_maps="cumulative", cost="high", max_tokens=32, max_tokens_all_targets=32),
     paper="Brunner et al. 2020, section 5",
     cost="a pass per token and direction, from 6 to d of them; for some rows, per row and direction",
     guarantee="rows sum to one; the derivative of the real model, each share within rtol at 95 % confidence",

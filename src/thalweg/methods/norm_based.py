@@ -7,11 +7,12 @@ import torch
 
 from thalweg.aggregate.rollout import rollout
 from thalweg.capture.record import Capture
+from thalweg.capture.target import Target
 from thalweg.decompose.contribution_graph import contribution_graph
 from thalweg.decompose.contributions import norms
 from thalweg.decompose.parts import decompose, mixing_ratio
-from thalweg.registry import Maps, method, option
-from thalweg.target import Target
+from thalweg.methods.params import option
+from thalweg.methods.registry import Maps, Traits, method
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Params:
 
 @method(
     params=Params,
+    traits=Traits(rows_sum_to_one=True, layer_maps="steps", chain="product"),
     paper="Kobayashi et al. 2020 and 2021",
     cost="as alti",
     guarantee="parts add up to each block's real output; rows sum to one",

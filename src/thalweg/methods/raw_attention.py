@@ -6,10 +6,11 @@ import torch
 
 from thalweg.axes import TokenMap
 from thalweg.capture.record import Block, Capture
+from thalweg.capture.target import Target
 from thalweg.decompose.attention_graph import block_weights
 from thalweg.errors import InputError
-from thalweg.registry import Maps, method, option
-from thalweg.target import Target
+from thalweg.methods.params import option
+from thalweg.methods.registry import Maps, Traits, method
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Params:
 
 @method(
     params=Params,
+    traits=Traits(rows_sum_to_one=True, cost="low"),
     paper="Abnar & Zuidema 2020, section 2",
     cost="the weights of one layer",
     guarantee="rows sum to one, unless the model has attention sinks",

@@ -12,11 +12,12 @@ from thalweg.capture.attention import Call
 from thalweg.capture.observe import Tap
 from thalweg.capture.record import Capture
 from thalweg.capture.run import Anatomy
+from thalweg.capture.target import Target
 from thalweg.decompose.contribution_graph import step_of
+from thalweg.methods.params import option
+from thalweg.methods.registry import Maps, Traits, method
 from thalweg.numerics import working
 from thalweg.progress import progress
-from thalweg.registry import Maps, method, option
-from thalweg.target import Target
 
 COPIES = 32  # zeroings that run as one batch
 
@@ -28,6 +29,7 @@ class Params:
 
 @method(
     params=Params,
+    traits=Traits(rows_sum_to_one=True, layer_maps="steps", chain="product", cost="high"),
     paper="Mohebbi et al. 2023",
     cost="one forward pass per token and layer",
     guarantee="rows sum to one; measured on the real model, nothing is decomposed",

@@ -20,7 +20,7 @@ from thalweg.tokens import Tokens
 Tokenizer = Any  # which options a tokenizer takes by name depends on its class
 AXES = {"pixel_values": 4, "input_features": 3, "input_values": 2}
 NOT_FOR_THE_MODEL = {"offset_mapping", "special_tokens_mask", "overflow_to_sample_mapping", "length"}
-Given = str | tuple[str, str] | Sequence[Any] | Tensor | Mapping[str, Any]
+ModelInput = str | tuple[str, str] | Sequence[Any] | Tensor | Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Encoded:
 def encode(
     model: PreTrainedModel,
     tokenizer: Tokenizer | None,
-    given: Given,
+    given: ModelInput,
     target_text: str | Sequence[str] | None = None,
 ) -> Encoded:
     """Check what was given and turn it into a batch; nothing of the model runs here."""
@@ -67,7 +67,9 @@ def encode(
     return Encoded(_placed(model, inputs), lengths, sources, targets, single)
 
 
-def _read(tokenizer: Tokenizer | None, given: Given, pad: int) -> tuple[dict[str, Tensor], list[Tokens] | None, bool]:
+def _read(
+    tokenizer: Tokenizer | None, given: ModelInput, pad: int
+) -> tuple[dict[str, Tensor], list[Tokens] | None, bool]:
     """(tensors, tokens where the text is known, whether a single example was given)."""
     if isinstance(given, str) or _is_pair(given):
         tensors, tokens = _from_texts(tokenizer, [given], pad)

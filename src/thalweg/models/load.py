@@ -1,6 +1,7 @@
 """Load a model, or take the one the user has, as a `Subject` that can be captured."""
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,15 +13,16 @@ from safetensors import SafetensorError
 from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-import thalweg
-import thalweg.identifiable  # known to AutoModel from here on
+import thalweg.encoders  # noqa: F401 - registers its models with AutoModel
 from thalweg.capture.attention import Handler
 from thalweg.capture.observe import Pass
 from thalweg.capture.record import Capture
 from thalweg.capture.run import Anatomy, check_ready, learn, replay, run
+from thalweg.digests import config_digest, tokenizer_digest, weights_digest
 from thalweg.errors import InputError, ModelError
-from thalweg.models.encode import Encoded, Given, encode
+from thalweg.models.encode import Encoded, ModelInput, encode
 from thalweg.tokens import Tokens, anonymous
+from thalweg.version import __version__
 
 Task = Literal[
     "classification",
@@ -80,8 +82,8 @@ class Subject:
     @overload
     def capture(self, given: str, target_text: str | None = None) -> Capture: ...
     @overload
-    def capture(self, given: Given, target_text: Any = None) -> Capture | list[Capture]: ...
-    def capture(self, given: Given, target_text: Any = None) -> Capture | list[Capture]:
+    def capture(self, given: ModelInput, target_text: Any = None) -> Capture | list[Capture]: ...
+    def capture(self, given: ModelInput, target_text: Any = None) -> Capture | list[Capture]:
         """Run the model once on what is given and return a verified record of the pass.
 
         A text, a pair of texts (a tuple), token ids or a tokenizer's output of one example give one
@@ -104,6 +106,22 @@ class Subject:
             self._capture(encoded, anatomy, number, tuple(blocks), result) for number, blocks in enumerate(examples)
         ]
         return captures[0] if encoded.single else captures
+
+    def capture_one(self, text: ModelInput | Capture) -> Capture:
+        """The capture of a single example; a capture is returned unchanged."""
+        capture = text if isinstance(text, Capture) else self.capture(text)
+        if not isinstance(capture, Capture):
+            raise InputError("expected one example, got a batch: capture a list of texts with subject.capture(texts)")
+        return capture
+
+    def output_name(self, output: int | None) -> str | None:
+        """An output as a person reads it: the label of a class, or a token's text."""
+        if output is None:
+            return None
+        if self.task.endswith("classification"):
+            labels: Mapping[int, str] = getattr(self.model.config, "id2label", None) or {}
+            return labels.get(output, str(output))
+        return str(self.tokenizer.decode([output])) if self.tokenizer else str(output)
 
     def anatomy(self, encoded: Encoded) -> Anatomy:
         """The model's wiring, learnt from a short pass the first time it is asked for."""
@@ -145,6 +163,16 @@ class Subject:
         batch = {name: value.repeat(copies, *(1,) * (value.dim() - 1)) for name, value in inputs.items()}
         return replay(self.model, batch, anatomy, handle)
 
+    def identity(self) -> dict[str, Any]:
+        """Digests of everything about the model that results depend on."""
+        return {
+            "weights": weights_digest(self.model),
+            "config": config_digest(self.model.config),
+            "tokenizer": None if self.tokenizer is None else tokenizer_digest(self.tokenizer),
+            "task": self.task,
+            "dtype": self.provenance["dtype"],
+        }
+
     @property
     def provenance(self) -> dict[str, str]:
         """What a result says of its model: name, class, task, precision, and the versions that ran it."""
@@ -153,7 +181,7 @@ class Subject:
             "class": type(self.model).__name__,
             "task": self.task,
             "dtype": str(self.model.dtype).removeprefix("torch."),
-            "thalweg": thalweg.__version__,
+            "thalweg": __version__,
             "transformers": transformers.__version__,
             "torch": torch.__version__,
         }

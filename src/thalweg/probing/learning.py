@@ -9,7 +9,7 @@ import torch
 from thalweg.models.load import Subject
 from thalweg.probing.linear import LinearMap, Moments, fit, target
 from thalweg.probing.mlp import LONGEST, Learner, MlpMap, Start, train
-from thalweg.probing.plan import BATCH, Key, Plan, Split, batches
+from thalweg.probing.plan import BATCH, Key, ProbePlan, Split, batches
 from thalweg.probing.search import Part, take
 from thalweg.probing.states import States, read_states
 from thalweg.probing.storage import Folder
@@ -22,7 +22,7 @@ Sums = dict[Which, tuple[Moments, Moments]]  # of training and of validation
 
 
 def learn_linear(
-    subject: Subject, split: Split, plan: Plan, layers: int, store: Folder
+    subject: Subject, split: Split, plan: ProbePlan, layers: int, store: Folder
 ) -> tuple[dict[Key, LinearMap], dict[Key, Start], float]:
     """Linear maps, what MLPs begin with, and the strongest ridge that was chosen."""
     maps: dict[Key, LinearMap] = {}
@@ -39,7 +39,7 @@ def learn_linear(
     return maps, starts, strongest
 
 
-def _sums(subject: Subject, split: Split, plan: Plan, layers: int, store: Folder) -> Sums:
+def _sums(subject: Subject, split: Split, plan: ProbePlan, layers: int, store: Folder) -> Sums:
     """One pass over what may be learnt from; every hundred batches the sums are kept."""
     which: list[Which] = [(layer, to, part) for part in plan.parts for layer, to in plan.pairs(layers)]
     sums, done = _kept(which, store)
@@ -79,7 +79,7 @@ def _kept(which: Sequence[Which], store: Folder) -> tuple[Sums, int]:
 
 
 def learn_mlp(
-    subject: Subject, split: Split, plan: Plan, starts: Mapping[Key, Start], store: Folder
+    subject: Subject, split: Split, plan: ProbePlan, starts: Mapping[Key, Start], store: Folder
 ) -> tuple[dict[Key, MlpMap], int]:
     """MLPs of all layers at once, and the number of passes that they took."""
     learners = {}

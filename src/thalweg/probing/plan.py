@@ -26,7 +26,7 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProbePlan:
     """The choices of a run; `to` is a layer, or "previous" for the layer below each one."""
 
     kinds: Sequence[Kind]

@@ -8,18 +8,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
-from thalweg.digests import digest, fingerprint
+from thalweg.capture.checks import block_checks
+from thalweg.digests import text_digest, weights_digest
 from thalweg.errors import InputError
 from thalweg.models.load import Subject
 from thalweg.probing.learning import learn_linear, learn_mlp
-from thalweg.probing.plan import Candidates, Key, Kind, Plan, Split
+from thalweg.probing.plan import Candidates, Key, Kind, ProbePlan, Split
 from thalweg.probing.result import Probes, Trained, result_of
 from thalweg.probing.search import Metric, Part
 from thalweg.probing.states import encoded_texts, proved
 from thalweg.probing.storage import Folder
 from thalweg.probing.testing import measure
 from thalweg.progress import progress
-from thalweg.results.receipt import Receipt, block_checks
+from thalweg.receipt import Receipt
 
 
 def probe(
@@ -54,11 +55,11 @@ def probe(
     >>> probes.curve("identity", "cosine")[0].rate
     1.0
     """
-    plan = Plan(kinds, metrics, parts, candidates, to, seed)
+    plan = ProbePlan(kinds, metrics, parts, candidates, to, seed)
     texts = _checked(subject, texts)
     split = Split.of(texts, seed)
     chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(plan).items()}
-    configuration = {**chosen, "texts": digest(texts), "weights": fingerprint(subject.model)}
+    configuration = {**chosen, "texts": text_digest(texts), "weights": weights_digest(subject.model)}
     store = Folder(None if folder is None else Path(folder), configuration)
     if done := store.read("probes"):
         return result_of(*done, f"{folder}")

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from thalweg.digests import fingerprint
+from thalweg.digests import weights_digest
 from thalweg.errors import InputError
 from thalweg.models.load import Subject
 from thalweg.probing.linear import LinearMap
@@ -21,8 +21,11 @@ from thalweg.probing.search import Metric, Part
 from thalweg.probing.states import read_states
 from thalweg.probing.storage import Folder, read_stage
 from thalweg.rates import Rate
-from thalweg.results.receipt import Receipt
+from thalweg.receipt import Receipt
 from thalweg.tokens import Tokens
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 Trained = LinearMap | MlpMap
 
@@ -41,6 +44,11 @@ class Recovery:
     found: Int[np.ndarray, "layer token"]
     taken_for: tuple[tuple[str, ...], ...]
     probe: str
+
+    def __rich__(self) -> "RenderableType":
+        from thalweg.probing.view import recovery_text
+
+        return recovery_text(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain lists and numbers, ready for JSON."""
@@ -93,7 +101,7 @@ class Probes:
 
         Left out, it is the last kind that was trained, with the first metric and the first part.
         """
-        if fingerprint(subject.model) != self.configuration["weights"]:
+        if weights_digest(subject.model) != self.configuration["weights"]:
             raise InputError(
                 f"these probes were trained on {self.provenance['model']!r} with other weights than {subject.name!r} "
                 "has: probes fit the model they were trained on only"
@@ -116,6 +124,11 @@ class Probes:
             taken_for=tuple(_named(subject, states.tokens[0], row, candidates) for row in guesses),
             probe=", ".join(chosen),
         )
+
+    def __rich__(self) -> "RenderableType":
+        from thalweg.probing.view import probes_text
+
+        return probes_text(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the maps as plain lists and numbers, ready for JSON."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from thalweg.errors import InputError
-from thalweg.files import read_tensors, write_tensors
+from thalweg.files.atomic import read_tensors, write_tensors
 
 Stage = Literal["statistics", "mlp", "probes"]
 STAGES: tuple[Stage, ...] = ("statistics", "mlp", "probes")

@@ -5,7 +5,7 @@ import torch
 from thalweg.faithfulness.case import Case
 from thalweg.faithfulness.embedded import gradient_norms
 from thalweg.faithfulness.registry import baseline
-from thalweg.registry import Maps
+from thalweg.methods.registry import Maps
 
 
 @dataclass(frozen=True)

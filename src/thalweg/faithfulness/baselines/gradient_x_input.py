@@ -3,7 +3,7 @@ from dataclasses import dataclass
 from thalweg.faithfulness.case import Case
 from thalweg.faithfulness.embedded import gradient
 from thalweg.faithfulness.registry import baseline
-from thalweg.registry import Maps
+from thalweg.methods.registry import Maps
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from thalweg.errors import InputError, MissingExtraError
 from thalweg.faithfulness.case import Case
 from thalweg.faithfulness.embedded import answers, embedding_output
 from thalweg.faithfulness.registry import baseline
-from thalweg.registry import Maps, option
+from thalweg.methods.params import option
+from thalweg.methods.registry import Maps
 
 AT_ONCE = 16  # points of the path that run as one batch
 

@@ -7,7 +7,8 @@ from thalweg.faithfulness.case import Case
 from thalweg.faithfulness.effects import single_effects
 from thalweg.faithfulness.operators import Operator
 from thalweg.faithfulness.registry import baseline
-from thalweg.registry import Maps, option
+from thalweg.methods.params import option
+from thalweg.methods.registry import Maps
 
 
 @dataclass(frozen=True)

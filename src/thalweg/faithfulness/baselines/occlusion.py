@@ -6,7 +6,8 @@ import torch
 from thalweg.errors import InputError
 from thalweg.faithfulness.case import Case
 from thalweg.faithfulness.registry import baseline
-from thalweg.registry import Maps, option
+from thalweg.methods.params import option
+from thalweg.methods.registry import Maps
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,40 @@
+from .attribution.explain import compare as compare
+from .attribution.explain import explain as explain
+from .attribution.mixing import mixing as mixing
+from .attribution.result import Attribution as Attribution
+from .attribution.result import Comparison as Comparison
+from .attribution.result import Mixing as Mixing
+from .capture.record import Capture as Capture
+from .corpus.result import Corpus as Corpus
+from .corpus.run import run_corpus as run_corpus
+from .encoders.training.data import LabelledTexts as LabelledTexts
+from .encoders.training.plan import TrainingPlan as TrainingPlan
+from .encoders.training.result import Training as Training
+from .encoders.training.train import train as train
+from .errors import InputError as InputError
+from .errors import ModelError as ModelError
+from .errors import ProofError as ProofError
+from .errors import ThalwegError as ThalwegError
+from .faithfulness.bench import bench as bench
+from .faithfulness.data import BenchExample as BenchExample
+from .faithfulness.result import Bench as Bench
+from .identifiability.by_length import trust_by_length as trust_by_length
+from .identifiability.result import Alternatives as Alternatives
+from .identifiability.result import Certificate as Certificate
+from .identifiability.result import Intervals as Intervals
+from .identifiability.result import LengthCurve as LengthCurve
+from .identifiability.trust import alternatives as alternatives
+from .identifiability.trust import intervals as intervals
+from .identifiability.trust import trust as trust
+from .identifiability.trust import trust_head as trust_head
+from .methods.registry import list_methods as list_methods
+from .models.load import Subject as Subject
+from .models.load import load as load
+from .probing.probe import probe as probe
+from .probing.result import Probes as Probes
+from .receipt import Receipt as Receipt
+from .reports.report import report as report
+from .reports.result import Report as Report
+
+__version__: str
+__all__: list[str]

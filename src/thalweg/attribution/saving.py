@@ -1,0 +1,76 @@
+"""Attributions in one file: safetensors for the numbers, a JSON header for everything else."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from safetensors.numpy import save_file
+
+from thalweg.attribution.result import Attribution
+from thalweg.errors import InputError
+from thalweg.files.atomic import draft_of, read_tensors
+from thalweg.receipt import Receipt
+from thalweg.tokens import Tokens
+
+SCHEMA = 3
+
+
+def header(attribution: Attribution) -> dict[str, Any]:
+    """All that is not an array, as plain lists and numbers."""
+    return {
+        "schema": SCHEMA,
+        "method": attribution.method,
+        "params": dict(attribution.params),
+        "prediction": attribution.prediction,
+        "chain": attribution.chain,
+        "targets": asdict(attribution.targets),
+        "sources": asdict(attribution.sources),
+        "receipt": attribution.receipt.to_dict(),
+        "provenance": dict(attribution.provenance),
+    }
+
+
+def save(attribution: Attribution, path: str | Path) -> None:
+    """Write the file whole or not at all: a killed run leaves what was there before."""
+    path = Path(path)
+    names = ("scores", "per_layer", "errors")
+    arrays = {name: array for name in names if (array := getattr(attribution, name)) is not None}
+    with draft_of(path) as draft:
+        save_file(arrays, draft, metadata={"thalweg": json.dumps(header(attribution), allow_nan=False)})
+
+
+def load(path: str | Path) -> Attribution:
+    """Read a file that `save` wrote; anything else is refused."""
+    arrays, described = read_tensors(Path(path), "an attribution", "numpy")
+    if described.get("schema") != SCHEMA:
+        raise InputError(f"{str(path)!r} has the schema {described.get('schema')!r}; this version reads {SCHEMA}")
+    try:
+        attribution = _attribution(described, arrays)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{str(path)!r} lacks a part of an attribution: {error!r}") from error
+    expected = (len(attribution.targets), len(attribution.sources))
+    if attribution.scores.shape != expected:
+        raise InputError(f"{str(path)!r} holds scores of shape {attribution.scores.shape} for {expected} tokens")
+    return attribution
+
+
+def _attribution(described: dict[str, Any], arrays: dict[str, Any]) -> Attribution:
+    return Attribution(
+        scores=arrays["scores"],
+        per_layer=arrays.get("per_layer"),
+        errors=arrays.get("errors"),
+        targets=_tokens(described["targets"]),
+        sources=_tokens(described["sources"]),
+        method=described["method"],
+        params=described["params"],
+        prediction=described["prediction"],
+        chain=described["chain"],
+        receipt=Receipt.from_dict(described["receipt"]),
+        provenance=described["provenance"],
+    )
+
+
+def _tokens(columns: dict[str, list]) -> Tokens:
+    spans = tuple(None if span is None else (span[0], span[1]) for span in columns["spans"])
+    return Tokens(**{**{name: tuple(column) for name, column in columns.items()}, "spans": spans})

@@ -1,0 +1,86 @@
+"""Targets: the positions of a capture whose sources are wanted."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Literal
+
+from thalweg.capture.record import Capture
+from thalweg.errors import InputError
+from thalweg.tokens import Tokens
+
+Start = Literal["embeddings", "layer"]  # where the maps of hidden states begin: at the bottom, or one layer below
+TargetLike = int | str | Sequence[int] | Literal["prediction", "all"] | None
+
+
+@dataclass(frozen=True)
+class Target:
+    """Positions to explain, and the output (class or token id) that the model chose there.
+
+    `pooled` marks positions that together make one prediction, such as all tokens under mean pooling.
+    """
+
+    positions: tuple[int, ...]
+    output: int | None = None
+    pooled: bool = False
+
+
+def find_target(capture: Capture, target: TargetLike) -> Target:
+    """Resolve a position, a list of positions, a token, a word, "prediction" or "all" to positions.
+
+    None stands for the prediction where the model makes one, and for all positions otherwise.
+    """
+    if target is None:
+        target = "prediction" if capture.readout else "all"
+    if isinstance(target, str) and target == "all":
+        return _target(capture, tuple(range(len(capture.tokens))))
+    if isinstance(target, str) and target == "prediction":
+        if not capture.readout:
+            raise InputError(
+                "the model makes no single prediction here (it is a bare encoder, or a masked language model "
+                'without a mask token in the text): choose a position, a token or "all" as the target'
+            )
+        return _target(capture, capture.readout, pooled=capture.has_single_answer and len(capture.readout) > 1)
+    return _target(capture, _positions(capture.tokens, target))
+
+
+def _positions(tokens: Tokens, target: int | str | Sequence[int]) -> tuple[int, ...]:
+    positions = _occurrence(tokens, target) if isinstance(target, str) else target
+    count = len(tokens)
+    try:
+        places = [index(position) for position in (positions if isinstance(positions, Iterable) else [positions])]
+    except TypeError:
+        places = []
+    if not places or not all(-count <= place < count for place in places):
+        raise InputError(f"target must be a position from 0 to {count - 1}, a token or a word, got {target!r}")
+    return tuple(place % count for place in places)
+
+
+def _occurrence(tokens: Tokens, name: str) -> list[int]:
+    """The positions of the only token, or the only word, with this name."""
+    wanted = name.strip().lower()
+    matches = [[place] for place, piece in enumerate(tokens.pieces) if piece.lower() == wanted]
+    matches = matches or [places for word, places in tokens.word_groups() if word.lower() == wanted]
+    if len(matches) == 1:
+        return matches[0]
+    reason = (
+        f"occurs at positions {[places[0] for places in matches]}, choose one of them" if matches else "does not occur"
+    )
+    raise InputError(f"target {name!r} {reason}; the tokens are {' '.join(tokens.pieces)}")
+
+
+def _target(capture: Capture, positions: tuple[int, ...], pooled: bool = False) -> Target:
+    return Target(positions, _output(capture, positions), pooled)
+
+
+def _output(capture: Capture, positions: tuple[int, ...]) -> int | None:
+    """The class that the model chose, or the token that it chose at a single position."""
+    logits = capture.logits
+    if logits is None:
+        return None
+    if logits.dim() == 2:
+        row = positions[0] - (len(capture.tokens) - len(logits))
+        if len(positions) > 1 or row < 0:
+            return None
+        logits = logits[row]
+    return int(logits.argmax())

@@ -1,0 +1,127 @@
+"""`thalweg train`: a classifier with identifiable attention, from a table of texts and labels."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thalweg.cli.options import Json, TextColumn
+from thalweg.cli.output import check_writable, load_subject, show, silence_transformers
+from thalweg.errors import InputError
+from thalweg.files.tables import read_labelled
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def train(
+    data: Annotated[Path, typer.Option(help="Training examples: .csv, .tsv, .jsonl or .parquet")],
+    out: Annotated[Path, typer.Option(help="New folder for the model; an interrupted run resumes there")],
+    text_column: TextColumn = "text",
+    label_column: Annotated[str, typer.Option(help="Column that holds the labels")] = "label",
+    validation: Annotated[Path | None, typer.Option(help="Validation examples (default: a share of --data)")] = None,
+    validation_share: Annotated[
+        float | None, typer.Option(help="Share of --data used for validation (default: 0.1)")
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="Test examples, used for the final accuracy only")] = None,
+    combine: Annotated[str, typer.Option(help="Combine heads by addition (add) or concatenation (con)")] = "add",
+    key_size: Annotated[int | None, typer.Option(help="Key size per head (default: width / heads)")] = None,
+    value_size: Annotated[
+        int | None, typer.Option(help="Value size per head (default: width with add, width / heads with con)")
+    ] = None,
+    layers: Annotated[
+        int | None, typer.Option(help="Number of layers (default: 1, or those of --init-from)", show_default=False)
+    ] = None,
+    heads: Annotated[
+        int | None, typer.Option(help="Number of heads (default: 4, or those of --init-from)", show_default=False)
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option(help="Hidden size (default: 128, or that of --init-from)", show_default=False)
+    ] = None,
+    max_length: Annotated[
+        int | None, typer.Option(help="Truncate texts to this many tokens (default: 512)", show_default=False)
+    ] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option(help="Vocabulary size of the learnt tokenizer (default: 8000)")
+    ] = None,
+    tokenizer: Annotated[Path | None, typer.Option(help="Folder of a tokenizer to use instead")] = None,
+    init_from: Annotated[
+        str | None, typer.Option(help="Pretrained encoder, folder or Hub id, to take sizes, tokenizer and weights from")
+    ] = None,
+    distil: Annotated[
+        bool, typer.Option("--distil", help="Distil the logits of --init-from, which must be a classifier")
+    ] = False,
+    epochs: Annotated[int, typer.Option(help="Most passes over the examples")] = 10,
+    patience: Annotated[int, typer.Option(help="Epochs without improvement before training stops")] = 3,
+    batch_tokens: Annotated[int, typer.Option(help="Tokens per batch, padding included")] = 1024,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="Peak learning rate (default: 0.001, or 0.0001 with --init-from)", show_default=False),
+    ] = None,
+    dropout: Annotated[float, typer.Option(help="Dropout probability")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Seed of the split, the initial weights and the order")] = 0,
+    json: Json = None,
+) -> None:
+    """Train a text classifier, and report its accuracy and up to which length its attention is identifiable.
+
+    With --init-from it starts from a pretrained encoder; with --distil as well, it makes an existing classifier more
+    identifiable and reports both, before and after.
+    """
+    for name, value, conflict, reason in (
+        ("--vocabulary", vocabulary, tokenizer or init_from, "no tokenizer is learnt"),
+        ("--validation-share", validation_share, validation, "--validation supplies the examples"),
+    ):
+        if value is not None and conflict is not None:
+            raise InputError(f"{name} has no effect here, because {reason}: omit one of the two")
+    check_writable(json)
+    if distil and init_from is None:
+        raise InputError("--distil needs the classifier to learn from: add --init-from")
+    examples = [
+        None if file is None else read_labelled(file, text_column, label_column) for file in (data, validation, test)
+    ]
+    from thalweg.encoders.training.data import LabelledTexts
+    from thalweg.encoders.training.plan import SHARE, VOCABULARY, TrainingPlan
+    from thalweg.encoders.training.train import train as run
+
+    plan = TrainingPlan(
+        combine=combine,  # pyright: ignore[reportArgumentType]
+        key_size=key_size,
+        value_size=value_size,
+        layers=layers,
+        heads=heads,
+        width=width,
+        max_length=max_length,
+        vocabulary=VOCABULARY if vocabulary is None else vocabulary,
+        validation_share=SHARE if validation_share is None else validation_share,
+        epochs=epochs,
+        patience=patience,
+        batch_tokens=batch_tokens,
+        rate=rate,
+        dropout=dropout,
+        seed=seed,
+    )
+    silence_transformers()
+    training, chosen, tested = (None if table is None else LabelledTexts(*table) for table in examples)
+    assert training is not None
+    source = None if init_from is None else load_subject(init_from, None, None, "float32")
+    result = run(
+        training,
+        out,
+        plan,
+        validation=chosen,
+        test=tested,
+        init_from=source,
+        teacher=source if distil else None,
+        tokenizer=None if tokenizer is None else _tokenizer(tokenizer),
+    )
+    show(result, json)
+
+
+def _tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(str(folder))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"cannot load a tokenizer from {str(folder)!r}: {reason}") from error

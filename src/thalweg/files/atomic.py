@@ -1,0 +1,117 @@
+"""Atomic files: written whole or not at all; safetensors with a JSON header."""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from safetensors import SafetensorError, safe_open
+
+from thalweg.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+DRAFT = ".draft"
+
+
+@contextmanager
+def draft_of(path: Path) -> Iterator[str]:
+    """A draft beside the file that replaces it once complete: a killed process leaves the old file intact."""
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=DRAFT)
+    os.close(handle)
+    try:
+        yield draft
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(draft, 0o666 & ~mask)  # a draft is private; the result is a file like any other
+        with open(draft, "rb+") as written:
+            os.fsync(written.fileno())  # a rename that reaches the disk before its content would lose both
+        os.replace(draft, path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+
+
+def make_folder(path: Path) -> None:
+    """The folder of a run, if it is not there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise InputError(f"{str(path)!r} is a file; expected a folder that is new or empty") from error
+    except OSError as error:
+        raise InputError(f"cannot make the folder {str(path)!r}: {error.strerror or error}") from error
+
+
+def check_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """Refuse to go on with a run in a folder that was asked for something else."""
+    different = [name for name in dict.fromkeys([*there, *here]) if there.get(name) != here.get(name)]
+    if different:
+        raise InputError(
+            f"{str(path)!r} holds a run with another choice of {', '.join(different)}; give the same again to go on "
+            "with it, or choose another folder"
+        )
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder for as long as something is written into it; once killed, it is free."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such locks
+        yield
+        return
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise InputError(f"cannot write into {str(folder)!r}: {error.strerror or error}") from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(
+                f"another run is writing into {str(folder)!r}; wait for it or choose another folder"
+            ) from error
+        yield
+    finally:
+        os.close(handle)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, "Tensor"], header: Mapping[str, Any]) -> None:
+    """Write tensors with a header, atomically."""
+    import torch
+    from safetensors.torch import save_file
+
+    whole = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+    with draft_of(path) as draft:
+        save_file(whole, draft, metadata={"thalweg": json.dumps(header, allow_nan=False)})
+
+
+def read_tensors(
+    path: Path, what: str, framework: Literal["pt", "numpy"] = "pt"
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read the (tensors, header) that `write_tensors` wrote; `what` names the expected content in errors."""
+    with _tensors(path, what, framework) as (file, header):
+        return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118 - a file is not iterable
+
+
+def read_header_of_tensors(path: Path, what: str) -> dict[str, Any]:
+    """Read the header alone; a truncated file is an error."""
+    with _tensors(path, what, "numpy") as (_, header):
+        return header
+
+
+@contextmanager
+def _tensors(path: Path, what: str, framework: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    try:
+        with safe_open(str(path), framework=framework) as file:
+            header = json.loads((file.metadata() or {}).get("thalweg", "null"))
+            if not isinstance(header, dict):
+                raise InputError(f"{path} is not {what} saved by Thalweg: it has no Thalweg header")
+            yield file, header
+    except (OSError, SafetensorError, json.JSONDecodeError) as error:
+        raise InputError(f"cannot read {what} from {path}: {error}") from error

@@ -1,0 +1,90 @@
+"""`thalweg probe` as a person uses it, mounted on a command of its own."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import thalweg as tw
+from tests.probing.corpus import sentences
+from tests.tiny import SENTENCE, save_folder
+from thalweg.cli.commands.probe import probe
+from thalweg.files.tables import read_texts
+
+app = typer.Typer(pretty_exceptions_enable=False)
+app.command()(probe)
+TEXTS = sentences(20)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_folder(tmp_path_factory.mktemp("model")))
+
+
+def run(*words: str) -> str:
+    done = CliRunner().invoke(app, list(words))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.stdout
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_probes_when_trained_and_applied_then_answer(model: str, tmp_path: Path) -> None:
+    file, out = tmp_path / "texts.txt", tmp_path / "out"
+    file.write_text("\n".join(TEXTS))
+    choices = ("--file", str(file), "--model", model, "--kinds", "identity,linear", "--metrics", "cosine")
+    shown = run(*choices, "--out", str(out))
+    assert "linear, cosine" in shown
+    assert "chance" in shown
+    answer = json.loads(run(*choices, "--out", str(out), "--json", "-"))
+    assert answer["rates"][0]["rate"] == 1.0
+    assert "still themselves" in run("--apply", str(out), "--model", model, SENTENCE)
+    asked = json.loads(run("--apply", str(out), "--model", model, SENTENCE, "--json", "-"))
+    assert len(asked["hits"]) == 4
+    with pytest.raises(tw.InputError, match="another choice of seed"):
+        run(*choices, "--out", str(out), "--seed", "1")
+
+
+def test_texts_when_in_a_column_then_are_read(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("\n".join(json.dumps({"said": text, "label": 1}) for text in TEXTS))
+    assert read_texts(rows, "said", 3) == TEXTS[:3]
+    table = tmp_path / "table.tsv"
+    table.write_text("label\ttext\n" + "\n".join(f'1\t"{text}' for text in TEXTS))
+    assert read_texts(table, "text", 2) == [f'"{text}' for text in TEXTS[:2]]
+    for file in (rows, table):
+        with pytest.raises(tw.InputError, match="no column 'nothing'"):
+            read_texts(file, "nothing", None)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot read"),
+        (b"", "is empty"),
+        (b" \n\n", "is empty"),
+        (b"\xff\xfe\x00junk", "no text"),
+        (b"a\0", "no text"),
+    ],
+)
+def test_file_when_it_holds_no_texts_then_is_refused(tmp_path: Path, content: bytes | None, said: str) -> None:
+    file = tmp_path / "texts.txt"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(tw.InputError, match=said):
+        read_texts(file, "text", None)
+
+
+def test_file_when_it_has_one_line_then_is_refused(model: str, tmp_path: Path) -> None:
+    file = tmp_path / "texts.txt"
+    file.write_text(SENTENCE)
+    with pytest.raises(tw.InputError, match="1 different texts"):
+        run("--file", str(file), "--model", model)
+
+
+def test_command_when_given_neither_file_nor_probes_then_says_what_it_wants() -> None:
+    for words in ((), ("a text",), ("--apply", "x"), ("--apply", "x", "--file", "y", "a text")):
+        with pytest.raises(tw.InputError, match="either --file"):
+            run(*words)

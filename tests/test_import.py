@@ -1,0 +1,73 @@
+"""Importing is light, and the public names are what they say whatever was imported before."""
+
+import json
+import subprocess
+import sys
+
+import thalweg
+
+HEAVY = ("torch", "transformers", "numba", "matplotlib", "captum", "pandas", "scipy")
+
+
+def fresh(code: str) -> dict[str, object]:
+    """Run in an interpreter that has imported nothing; the code prints one JSON object."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error::ImportWarning", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_package_when_imported_then_imports_nothing_heavy() -> None:
+    code = (
+        "import json, sys, thalweg, thalweg.errors, thalweg.cli\n"
+        "thalweg.InputError, thalweg.__version__, dir(thalweg)\n"
+        f"print(json.dumps({{'heavy': [m for m in {HEAVY!r} if m in sys.modules]}}))"
+    )
+    assert fresh(code) == {"heavy": []}
+
+
+def test_command_when_imported_then_imports_nothing_heavy() -> None:
+    code = (
+        "import json, sys, thalweg.cli.main\n"
+        f"print(json.dumps({{'heavy': [m for m in {HEAVY!r} if m in sys.modules]}}))"
+    )
+    assert fresh(code) == {"heavy": []}
+
+
+def test_names_when_every_submodule_was_imported_first_then_are_still_the_public_ones() -> None:
+    code = """
+import importlib, json, pkgutil, types
+import thalweg.attribution.explain, thalweg.models.load, thalweg.methods.registry
+import thalweg
+on_ray = ("thalweg.corpus.ray.cluster", "thalweg.corpus.ray.source")  # Ray brings pandas
+for found in pkgutil.walk_packages(thalweg.__path__, "thalweg."):
+    if found.name not in on_ray:
+        importlib.import_module(found.name)
+listed = [name for name in dir(thalweg) if not name.startswith("_")]
+modules = [n for n in thalweg.__all__ if isinstance(getattr(thalweg, n), types.ModuleType)]
+numba = [m for m in ("matplotlib", "captum", "pandas") if m in __import__("sys").modules]
+print(json.dumps({"listed": listed, "modules": modules, "optional": numba}))
+"""
+    found = fresh(code)
+    assert found["modules"] == []
+    assert found["optional"] == []
+    assert found["listed"] == sorted(n for n in thalweg.__all__ if not n.startswith("_"))
+
+
+def test_public_names_when_asked_for_then_all_resolve_and_are_listed() -> None:
+    assert set(thalweg.__all__) <= set(dir(thalweg))
+    assert {"load", "explain", "compare", "Subject", "Capture", "Attribution"} <= set(dir(thalweg))
+    assert {"ThalwegError", "InputError", "ModelError", "ProofError"} <= set(dir(thalweg))
+    for name in thalweg.__all__:
+        found = getattr(thalweg, name)
+        assert found is getattr(thalweg, name)
+        assert name.startswith("__") or (callable(found) and found.__name__ == name)
+
+
+def test_unknown_name_when_asked_for_then_is_an_attribute_error() -> None:
+    assert not hasattr(thalweg, "alchemy")
