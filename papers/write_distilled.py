@@ -28,22 +28,22 @@ from thalweg.rates import Rate
 
 PLANS: tuple[tuple[Combine, int], ...] = (("add", 16), ("add", 4), ("con", 4))
 COLUMNS = (
-    "model", "parameters", "test accuracy, %", "read up to (tokens)", "heads readable", "layers separable",
-    "smallest singular value", "same answers as the original",
+    "model", "parameters", "test accuracy, %", "certified up to (tokens)", "identifiable heads", "separable layers",
+    "smallest singular value", "same predictions as the original",
 )  # fmt: skip
 WORDS = """# A classifier made more identifiable
 
-The model that ships (4 layers, width 160, 10 heads of 16) with its attention swapped: keys of another size, values as
-wide as the model, heads added. The swap alone changes nothing that it computes (`thalweg.encoders.inherit`): with
-keys as large as before W_v·W_o simply becomes the values' map, and smaller keys are the nearest of that rank. Then two
-epochs of learning from the original's logits and the labels of SST-2, as
+The bundled model (4 layers, width 160, 10 heads of 16) with its attention replaced: keys of another size, values as wide as
+the model, heads added. The replacement alone does not change the model's output (`thalweg.encoders.inherit`): with keys of the
+original size, W_v·W_o becomes the value projection; smaller keys use the best approximation of that rank. The model is then
+trained for two epochs on the original's logits and the labels of SST-2:
 
     thalweg train --data train.tsv --validation dev.tsv --test test.tsv --init-from thalweg-default --distil \\
         --combine add --key-size 16 --epochs 2 --out more-identifiable
 
-Written by `scripts/write_distilled.py`. *Read up to* and *readable* take each head's own output as known; readable are
-heads on the eight longest validation texts. The singular value is that of T in a text of 128 tokens, relative to the
-largest, the median over heads: it says how clearly the last direction is told apart.
+Written by `papers/write_distilled.py`. *Certified up to* and *identifiable heads* assume that each head's own output is
+known; heads are counted on the eight longest validation texts. The singular value is the smallest one of T on a text of 128
+tokens, relative to the largest, median over heads: it tells how clearly the last direction is resolved.
 """
 
 

