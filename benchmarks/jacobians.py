@@ -61,7 +61,7 @@ def main() -> None:
     sketch = min(seconds(lambda: jacobians(capture)) for _ in range(3))
     again = [reverse_loop(model, tokens(COUNT), batched) for batched in (False, True)]
     loop, batched = min(loop, again[0]), min(batched, again[1])
-    found = jacobians(capture)
+    result = jacobians(capture)
     print(f"6 layers x 384, {COUNT} tokens, all layers and receivers, in seconds")
     print(
         f"  {loop:7.1f}  reverse mode, one number of a state at a time: exact is {loop / exact:.1f} x faster (goal: 5)"
@@ -69,7 +69,7 @@ def main() -> None:
     print(f"  {batched:7.1f}  reverse mode, all numbers of a state at once: exact is {batched / exact:.1f} x faster")
     print(f"  {exact:7.1f}  exact, {held:.0f} MB more than a sketch")
     print(f"  {sketch:7.1f}  sketch at 5 %: {exact / sketch:.1f} x faster than exact (goal: 10)")
-    print(f"  {found.mean_directions:.1f} directions per token, largest error bar {float(found.errors.max()):.3f}")
+    print(f"  {result.mean_directions:.1f} directions per token, largest error bar {float(result.errors.max()):.3f}")
     print("growth: seconds of the sketch, of one exact row, and MB beyond the capture")
     for count in (16, 32, 64, 128):
         _, longer = captured(count)

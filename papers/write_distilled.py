@@ -1,9 +1,9 @@
-"""Print docs/distilled.md: the model that ships, made more identifiable.
+"""Print docs/distilled.md: the bundled model, made more identifiable.
 
     python -m papers.write_distilled ../shared/data/sst2_sentences runs/distilled > docs/distilled.md
 
-Its attention is swapped for one with other sizes, and the result learns from the original's logits and the labels. Runs
-are kept in the folder: what was stopped goes on, what is done is only read. Takes about a quarter of an hour.
+Replaces its attention by a layer with other sizes and trains the result on the original's logits and the labels. Runs
+are kept in the folder: interrupted runs resume and finished runs are only read. Takes about 15 minutes.
 """
 
 import sys
@@ -16,7 +16,8 @@ import thalweg as tw
 from thalweg.encoders import IdentifiableForSequenceClassification, config_like, inherit
 from thalweg.encoders.training.batches import predict
 from thalweg.encoders.training.data import LabelledTexts
-from thalweg.encoders.training.measure import Asked, figures, gold_of
+from thalweg.encoders.training.measure import Asked, gold_of
+from thalweg.encoders.training.measure import figures as measure
 from thalweg.encoders.training.plan import Combine, TrainingPlan
 from thalweg.encoders.training.result import Figures
 from thalweg.encoders.training.tokenizer import token_ids
@@ -31,31 +32,32 @@ COLUMNS = (
     "model", "parameters", "test accuracy, %", "certified up to (tokens)", "identifiable heads", "separable layers",
     "smallest singular value", "same predictions as the original",
 )  # fmt: skip
-WORDS = """# A classifier made more identifiable
+INTRODUCTION = """# A classifier made more identifiable
 
-The bundled model (4 layers, width 160, 10 heads of 16) with its attention replaced: keys of another size, values as wide as
-the model, heads added. The replacement alone does not change the model's output (`thalweg.encoders.inherit`): with keys of the
-original size, W_v·W_o becomes the value projection; smaller keys use the best approximation of that rank. The model is then
-trained for two epochs on the original's logits and the labels of SST-2:
+The bundled model (4 layers, width 160, 10 heads of 16) with its attention replaced: keys of another size, values as
+wide as the model, heads added. The replacement alone does not change the model's output
+(`thalweg.encoders.inherit`): with keys of the original size, W_v·W_o becomes the value projection; smaller keys use
+the best approximation of that rank. The model is then trained for two epochs on the original's logits and the labels
+of SST-2:
 
     thalweg train --data train.tsv --validation dev.tsv --test test.tsv --init-from thalweg-default --distil \\
         --combine add --key-size 16 --epochs 2 --out more-identifiable
 
-Written by `papers/write_distilled.py`. *Certified up to* and *identifiable heads* assume that each head's own output is
-known; heads are counted on the eight longest validation texts. The singular value is the smallest one of T on a text of 128
-tokens, relative to the largest, median over heads: it tells how clearly the last direction is resolved.
+Written by `papers/write_distilled.py`. *Certified up to* and *identifiable heads* assume that each head's own output
+is known; heads are counted on the eight longest validation texts. The singular value is the smallest one of T on a
+text of 128 tokens, relative to the largest, median over heads: it tells how clearly the last direction is resolved.
 """
 
 
 def row(
-    name: str, subject: Subject, found: Figures, said: torch.Tensor, original: torch.Tensor, text: list[int]
+    name: str, subject: Subject, figures: Figures, logits: torch.Tensor, original: torch.Tensor, text: list[int]
 ) -> str:
     smallest = np.median([head.singular_values[-1] for head in tw.trust(subject, text).heads])
-    same = float((said.argmax(1) == original.argmax(1)).double().mean())
-    assert found.test is not None
+    same = float((logits.argmax(1) == original.argmax(1)).double().mean())
+    assert figures.test is not None
     cells = (
-        name, f"{found.parameters:,}", shown(found.test), str(found.certified_length), f"{found.identifiable:.0%}",
-        f"{found.separable:.0%}", f"{smallest:.0e}", f"{same:.1%}",
+        name, f"{figures.parameters:,}", shown(figures.test), str(figures.certified_length),
+        f"{figures.identifiable:.0%}", f"{figures.separable:.0%}", f"{smallest:.0e}", f"{same:.1%}",
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
 
@@ -73,25 +75,25 @@ def main() -> None:
     ids = {name: token_ids(original.tokenizer, parts[name].texts, 512) for name in ("dev", "test")}
     (text,) = pieces_of(original, parts["test"].texts, [128], 1)
 
-    def said(subject: Subject) -> dict[str, torch.Tensor]:
+    def logits_of(subject: Subject) -> dict[str, torch.Tensor]:
         return {name: predict(subject.model, rows, 0) for name, rows in ids.items()}
 
-    def asked(logits: dict[str, torch.Tensor]) -> list[Asked]:
+    def predictions(logits: dict[str, torch.Tensor]) -> list[Asked]:
         return [Asked(logits[name], gold_of(parts[name].labels, labels)) for name in ("dev", "test")]
 
-    before = said(original)
-    print(WORDS)
+    before = logits_of(original)
+    print(INTRODUCTION)
     print(f"| {' | '.join(COLUMNS)} |\n" + "| --- " * len(COLUMNS) + "|")
-    found = figures(original, parts["dev"].texts, ids["dev"], *asked(before))
-    print(row("the original", original, found, before["test"], before["test"], text), flush=True)
+    before_figures = measure(original, parts["dev"].texts, ids["dev"], *predictions(before))
+    print(row("the original", original, before_figures, before["test"], before["test"], text), flush=True)
     for combine, key_size in PLANS:
         name = f"{combine}, keys of {key_size}"
         model = IdentifiableForSequenceClassification(config_like(original.model, combine=combine, key_size=key_size))
         inherit(model.eval(), original.model)
         swapped = Subject(model, original.tokenizer, "classification", name)
-        now = said(swapped)
-        found = figures(swapped, parts["dev"].texts, ids["dev"], *asked(now))
-        print(row(f"{name}, swapped", swapped, found, now["test"], before["test"], text), flush=True)
+        now = logits_of(swapped)
+        now_figures = measure(swapped, parts["dev"].texts, ids["dev"], *predictions(now))
+        print(row(f"{name}, swapped", swapped, now_figures, now["test"], before["test"], text), flush=True)
         result = train(
             parts["train"],
             runs / f"{combine}-{key_size}",
@@ -103,7 +105,8 @@ def main() -> None:
         )
         trained = tw.load(runs / f"{combine}-{key_size}")
         print(
-            row(f"{name}, distilled", trained, result.figures, said(trained)["test"], before["test"], text), flush=True
+            row(f"{name}, distilled", trained, result.figures, logits_of(trained)["test"], before["test"], text),
+            flush=True,
         )
 
 

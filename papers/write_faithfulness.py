@@ -1,9 +1,9 @@
-"""Print docs/faithfulness_results.md: which methods are faithful, on the models at hand.
+"""Print docs/faithfulness_results.md: the faithfulness of the methods on several models.
 
     python -m papers.write_faithfulness ../shared/data runs/faithfulness > docs/faithfulness_results.md
 
-Rows are kept in the second folder, and a run that was stopped goes on. With --so-far behind the folders nothing is run,
-and the page says what is there. SmolLM is looked for where `make test-real` puts it. Takes half an hour on a free core.
+Rows are kept in the second folder, so interrupted runs resume. With --so-far after the folders, the page is written
+from the rows that exist. Needs the real models that `make test-real` installs. Takes half an hour on an idle core.
 """
 
 import sys
@@ -17,12 +17,13 @@ from thalweg.faithfulness.data import read_examples
 from thalweg.faithfulness.registry import Metric
 from thalweg.faithfulness.result import Bench
 
-WORDS = """# Faithfulness of the methods on several models
+INTRODUCTION = """# Faithfulness of the methods on several models
 
-Written by `papers/write_faithfulness.py`. The metrics are defined in [faithfulness.md](faithfulness.md); arrows point in the
-better direction. Values are means over inputs with 95 % intervals. **Bold** marks the best mean and every mean that does not
-differ from it significantly, if any two methods differ (paired tests, corrected for all pairs of a metric). *Like random*
-lists methods that do not differ significantly from the random ranking. The results hold for these models and texts.
+Written by `papers/write_faithfulness.py`. The metrics are defined in [faithfulness.md](faithfulness.md); arrows
+point in the better direction. Values are means over inputs with 95 % intervals. **Bold** marks the best mean and
+every mean that does not differ from it significantly, if any two methods differ (paired tests, corrected for all
+pairs of a metric). *Like random* lists methods that do not differ significantly from the random ranking. The results
+hold for these models and texts.
 """
 
 
@@ -35,12 +36,12 @@ class Table:
     count: int
     methods: Sequence[str]
     metrics: Sequence[str]
-    longest: int | None = None
-    every: int = 1  # of a file that is sorted by kind, every so many
+    max_tokens: int | None = None
+    every: int = 1  # stride, for files that are sorted by kind
 
     def examples(self, data: Path) -> list[tw.BenchExample]:
-        found = read_examples(data / self.file)[:: self.every]
-        return found if self.longest else found[: self.count]
+        examples = read_examples(data / self.file)[:: self.every]
+        return examples if self.max_tokens else examples[: self.count]
 
 
 TABLES = (
@@ -78,7 +79,7 @@ TABLES = (
         ("alti", "alti_logit", "attention_rollout", "decompx", "globenc", "norm_based", "raw_attention",
          "gradient_norm", "gradient_x_input", "integrated_gradients", "leave_one_out", "random"),
         ("plausibility", "plausibility_f1", "comprehensiveness", "sufficiency", "log_odds"),
-        longest=512,
+        max_tokens=512,
     ),
 )  # fmt: skip
 
@@ -89,27 +90,29 @@ def run(table: Table, data: Path, runs: Path, so_far: bool) -> Bench:
         return tw.Bench.load(folder)
     subject = table.subject()
     examples = table.examples(data)
-    if table.longest is not None:
+    if table.max_tokens is not None:
         assert subject.tokenizer is not None
         short = [
-            one for one in examples if len(subject.tokenizer(one.text, verbose=False)["input_ids"]) <= table.longest
+            example
+            for example in examples
+            if len(subject.tokenizer(example.text, verbose=False)["input_ids"]) <= table.max_tokens
         ]
         examples = short[: table.count]
     return tw.bench(subject, examples, table.methods, table.metrics, folder=folder)
 
 
-def written(table: Table, found: Bench) -> str:
-    names = [metric.label for metric in found.metrics]
+def section(table: Table, result: Bench) -> str:
+    names = [metric.label for metric in result.metrics]
     lines = [f"| | {' | '.join(names)} |", "| --- " * (len(names) + 1) + "|"]
-    for method in found.methods:
-        lines.append(f"| `{method}` | {' | '.join(cell(found, metric, method) for metric in found.metrics)} |")
-    cost = found.cost
-    shown = ",".join(metric.name for metric in found.metrics)
-    plain = table.every == 1 and table.longest is None
+    for method in result.methods:
+        lines.append(f"| `{method}` | {' | '.join(cell(result, metric, method) for metric in result.metrics)} |")
+    cost = result.cost
+    shown = ",".join(metric.name for metric in result.metrics)
+    plain = table.every == 1 and table.max_tokens is None
     limit, rest = (f" --limit {table.count}", "") if plain else ("", ", on the inputs described above, from Python")
-    inputs = str(found.examples)
-    if found.examples < table.count:
-        inputs = f"The run was stopped: {inputs} of {table.count}"
+    inputs = str(result.examples)
+    if result.examples < table.count:
+        inputs = f"The run was interrupted after {inputs} of {table.count}"
     return "\n".join(
         [
             f"## {table.title}\n",
@@ -118,34 +121,37 @@ def written(table: Table, found: Bench) -> str:
             f"`thalweg bench --data {table.file}{limit} --methods {','.join(table.methods)} --metrics {shown}`{rest}\n",
             *lines,
             "",
-            *(f"- {metric.label}: {sentence(found, metric)}" for metric in found.metrics),
-            *(f"- {name} failed on {one.count} inputs: {one.first[:200]}" for name, one in found.failures.items()),
+            *(f"- {metric.label}: {sentence(result, metric)}" for metric in result.metrics),
+            *(
+                f"- {name} failed on {failure.count} inputs: {failure.first[:200]}"
+                for name, failure in result.failures.items()
+            ),
             "",
         ]
     )
 
 
-def cell(found: Bench, metric: Metric, method: str) -> str:
-    one, verdict = found.means[metric.name][method], found.verdicts[metric.name]
-    if not one.count:
+def cell(result: Bench, metric: Metric, method: str) -> str:
+    mean, verdict = result.means[metric.name][method], result.verdicts[metric.name]
+    if not mean.count:
         return "–"
-    mean = f"{one.mean:.3f}"
+    shown = f"{mean.mean:.3f}"
     if verdict.differ and method in (verdict.leader, *verdict.equal):
-        mean = f"**{mean}**"
-    return f"{mean} [{one.low:.3f}, {one.high:.3f}]"
+        shown = f"**{shown}**"
+    return f"{shown} [{mean.low:.3f}, {mean.high:.3f}]"
 
 
-def sentence(found: Bench, metric: Metric) -> str:
-    verdict = found.verdicts[metric.name]
+def sentence(result: Bench, metric: Metric) -> str:
+    verdict = result.verdicts[metric.name]
     alike = f". *Like random*: {', '.join(verdict.like_random)}" if verdict.like_random else ""
-    return f"{verdict.said}{alike}"
+    return f"{verdict.sentence}{alike}"
 
 
 def main() -> None:
     data, runs = map(Path, sys.argv[1:3])
-    print(WORDS)
+    print(INTRODUCTION)
     for table in TABLES:
-        print(written(table, run(table, data, runs, "--so-far" in sys.argv[3:])), flush=True)
+        print(section(table, run(table, data, runs, "--so-far" in sys.argv[3:])), flush=True)
 
 
 if __name__ == "__main__":

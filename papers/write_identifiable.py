@@ -39,12 +39,13 @@ SEEDS = (0, 1, 2)
 
 INTRODUCTION = f"""# Encoders with identifiable attention
 
-Bhardwaj et al. 2021 propose attention with small keys and values as wide as the model, whose heads are added (*add*) instead
-of concatenated (*con*), and report that it is more identifiable and equally accurate. We test one-layer encoders of width
-{WIDTH} with {HEADS} heads ({WIDTH // HEADS} value dimensions per head in *con*; {WIDTH} in *add*, which has more parameters),
-texts truncated to {LENGTH} tokens, key sizes from 1 to 64 and {len(SEEDS)} seeds. They are trained from scratch on each
-dataset's training texts, a tenth of which selects the epoch, and evaluated on its test texts. Written by
-`python -m papers.write_identifiable ../shared/data runs`; a single run is `thalweg train --combine add --key-size 16`.
+Bhardwaj et al. 2021 propose attention with small keys and values as wide as the model, whose heads are added (*add*)
+instead of concatenated (*con*), and report that it is more identifiable and equally accurate. We test one-layer
+encoders of width {WIDTH} with {HEADS} heads ({WIDTH // HEADS} value dimensions per head in *con*; {WIDTH} in *add*,
+which has more parameters), texts truncated to {LENGTH} tokens, key sizes from 1 to 64 and {len(SEEDS)} seeds. They
+are trained from scratch on each dataset's training texts, a tenth of which selects the epoch, and evaluated on its
+test texts. Written by `python -m papers.write_identifiable ../shared/data runs`; a single run is `thalweg train
+--combine add --key-size 16`.
 """
 
 

@@ -20,9 +20,9 @@ COLUMNS = (
 INTRODUCTION = """# Identifiability and length
 
 Means over all heads, four pieces of *{text}* per length, written by `papers/write_trust.py`. The columns are
-explained in [trust.md](trust.md). Shares are computed from norms. Correlations compare raw attention with the effective
-attention of Brunner et al., Pearson's over all weights of a head and Spearman's within rows. *Identifiable* counts heads all
-of whose rows are determined.
+explained in [trust.md](trust.md). Shares are computed from norms. Correlations compare raw attention with the
+effective attention of Brunner et al., Pearson's over all weights of a head and Spearman's within rows.
+*Identifiable* counts heads all of whose rows are determined.
 """
 
 

@@ -61,12 +61,12 @@ def room_of(module: str) -> str:
 
 def modules() -> dict[str, Path]:
     """Every module by name; the root package is only the list of public names."""
-    found = {}
+    names = {}
     for path in sorted(SOURCE.rglob("*.py")):
         name = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
         if name != "thalweg":
-            found[name] = path
-    return found
+            names[name] = path
+    return names
 
 
 def arrows() -> list[Arrow]:

@@ -107,8 +107,8 @@ def encode(tokenizer: BertTokenizer, texts: list[str], cut: int = POSITIONS) -> 
 
 def accuracy(model: Classifier, tokenizer: BertTokenizer, split: Split) -> str:
     """Share of texts whose most likely label is the gold one, with their number."""
-    found = predict(model, encode(tokenizer, split.texts), PAD).argmax(-1)
-    right = (found == torch.tensor(split.labels)).double().mean().item()
+    predicted = predict(model, encode(tokenizer, split.texts), PAD).argmax(-1)
+    right = (predicted == torch.tensor(split.labels)).double().mean().item()
     return f"{100 * right:.1f} % (n = {len(split.texts):,})"
 
 

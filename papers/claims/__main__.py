@@ -1,5 +1,6 @@
-"""`python -m papers.claims`: test the papers' claims on the models at hand."""
+"""`python -m papers.claims`: test the papers' claims on the models that are available."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,8 @@ from papers.claims.reproduce import find_claims
 from papers.claims.reproduce import reproduce as run
 from papers.claims.view import as_markdown, listed
 from thalweg.cli.options import Json, split_names
-from thalweg.cli.output import check_writable, show, silence_transformers, write_text
+from thalweg.cli.output import check_writable, print_error, show, silence_transformers, write_text
+from thalweg.errors import ThalwegError
 
 
 def reproduce(
@@ -57,5 +59,14 @@ def _command(quick: bool, chosen: list[str] | None) -> str:
     return " ".join(["python -m papers.claims", "--data … --models …", *options])
 
 
+def main() -> None:
+    """Run the command; a user's mistake is one line and exit code 2."""
+    try:
+        typer.run(reproduce)
+    except ThalwegError as error:
+        print_error("error:", str(error))
+        sys.exit(2)
+
+
 if __name__ == "__main__":
-    typer.run(reproduce)
+    main()

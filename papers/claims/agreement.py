@@ -1,10 +1,10 @@
-"""The verb-number task of P4: sentences up to the verb, singular or plural, and the encoder that learns it.
+"""The verb-number task of P4: predict from the words before a verb whether it is singular or plural.
 
-The paper trains on more than a million sentences of Wikipedia (Linzen et al. 2016). Of those some thousand are at
-hand, chosen to be hard: most have nouns of the other number before the verb. 2,000 of them are kept for a test of their
-own. The others are learnt from, with three corpora of agreement, and with what is cut from running text wherever is,
-was, has, are or were stands, since the form says its number. Methods are compared on sentences as they come: those that
-the three corpora keep for tests.
+The paper trains on more than a million sentences of Wikipedia (Linzen et al. 2016). Only a few thousand of them are
+available, and these were selected to be hard: most have nouns of the other number before the verb. 2,000 of them form a
+hard test set. The rest is used for training, together with three agreement corpora and with running text truncated
+before is, was, has, are or were, whose form tells their number. Methods are compared on the unselected test sentences
+of the three corpora.
 """
 
 import gzip
@@ -30,30 +30,30 @@ from thalweg.models.load import Subject, load
 
 NUMBERS = {"is": "singular", "was": "singular", "has": "singular", "are": "plural", "were": "plural"}
 CORPORA = ("agreement_brown", "agreement_ewt", "agreement_gum")
-HARD, CHOSEN_BY = 2000, 1500
-SINGULAR = 45_000  # of running text; there are far more of them than plural ones
-LONGEST = 40  # words before the verb
-BLANKED = 0.05  # of the words that are learnt from, so that the model knows what a missing word looks like
+HARD_TEXTS, VALIDATION_TEXTS = 2000, 1500
+MAX_SINGULAR = 45_000  # sentences from running text, where singular verbs are far more frequent
+MAX_WORDS = 40  # before the verb
+BLANKED = 0.05  # share of training words replaced by [MASK], so that the model has seen missing words
 WORD = re.compile(r"[a-z]+|[0-9]+|[^\sa-z0-9]")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 LENGTH, LAYERS, HEADS, WIDTH = 64, 6, 8, 128
 METHODS = ("raw_attention", "attention_rollout", "attention_flow")
 BLANK_OUT, GRADIENTS = "blank_out_size_agreement_mask", "gradient_agreement"
-TEXTS = 300  # of the test that correlations are measured on
+TEXTS = 300  # test sentences for correlations
 
-Row = tuple[str, str]  # what stands before the verb, and the verb's number
+Row = tuple[str, str]  # the words before the verb, and the number of the verb
 Values = Mapping[str, Float[np.ndarray, " input"]]
 
 
 @dataclass(frozen=True)
 class Texts:
-    """What is learnt from (some words blanked), what chooses the best epoch, and hard texts to test on.
+    """Training texts (some words blanked), validation texts, and hard test texts.
 
-    No text of a test is among the `seen`, blanked or not.
+    No test text is in `seen`, blanked or not.
     """
 
-    learnt: LabelledTexts
-    chosen: LabelledTexts
+    training: LabelledTexts
+    validation: LabelledTexts
     hard: LabelledTexts
     seen: frozenset[str]
 
@@ -65,7 +65,7 @@ def texts_of(lab: Lab) -> Texts:
 def _read(lab: Lab) -> Texts:
     wikipedia = _labelled(lab, "agreement_linzen", "all.jsonl")
     random.Random(0).shuffle(wikipedia)
-    hard, rows = wikipedia[: lab.many(HARD, 100)], wikipedia[HARD:]
+    hard, rows = wikipedia[: lab.many(HARD_TEXTS, 100)], wikipedia[HARD_TEXTS:]
     if not lab.quick:
         for name in CORPORA:
             rows += _labelled(lab, name, "train.jsonl")
@@ -73,11 +73,11 @@ def _read(lab: Lab) -> Texts:
     unseen = {text for text, _ in hard}
     rows = [row for row in dict.fromkeys(rows) if row[0] not in unseen]
     random.Random(1).shuffle(rows)
-    chosen, learnt = rows[: lab.many(CHOSEN_BY, 100)], rows[CHOSEN_BY:][: lab.many(len(rows), 400)]
+    validation, training = rows[: lab.many(VALIDATION_TEXTS, 100)], rows[VALIDATION_TEXTS:][: lab.many(len(rows), 400)]
     chance = random.Random(2)
-    blanked = [(" ".join(_blanked(text.split(" "), chance)), number) for text, number in learnt]
-    seen = frozenset(text for text, _ in (*learnt, *chosen))
-    return Texts(_examples(blanked), _examples(chosen), _examples(hard), seen)
+    blanked = [(" ".join(_blanked(text.split(" "), chance)), number) for text, number in training]
+    seen = frozenset(text for text, _ in (*training, *validation))
+    return Texts(_examples(blanked), _examples(validation), _examples(hard), seen)
 
 
 def _examples(rows: list[Row]) -> LabelledTexts:
@@ -85,34 +85,34 @@ def _examples(rows: list[Row]) -> LabelledTexts:
 
 
 def _blanked(words: list[str], chance: random.Random) -> list[str]:
-    """Some words missing, never all of them."""
-    found = ["[MASK]" if chance.random() < BLANKED else word for word in words]
-    return found if set(found) != {"[MASK]"} else words
+    """Replace some words by [MASK], never all of them."""
+    masked = ["[MASK]" if chance.random() < BLANKED else word for word in words]
+    return masked if set(masked) != {"[MASK]"} else words
 
 
 def _labelled(lab: Lab, *parts: str) -> list[Row]:
-    found = []
+    rows = []
     for line in lab.file(*parts).read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         before = row["text"].lower().split(" ")[: row["verb_index"]]
-        if 2 <= len(before) <= LONGEST:
-            found.append((" ".join(before), row["verb_number"]))
-    return found
+        if 2 <= len(before) <= MAX_WORDS:
+            rows.append((" ".join(before), row["verb_number"]))
+    return rows
 
 
 def _cut_from_text(lab: Lab) -> list[Row]:
-    chance, found = random.Random(3), dict[Row, None]()
+    chance, unique = random.Random(3), dict[Row, None]()
     for text in _running_text(lab):
         for sentence in SENTENCE_END.split(text):
             words = WORD.findall(sentence.lower())
-            places = [place for place, word in enumerate(words) if word in NUMBERS and 2 <= place <= LONGEST]
+            places = [place for place, word in enumerate(words) if word in NUMBERS and 2 <= place <= MAX_WORDS]
             if places and "unk" not in words:
                 place = chance.choice(places)
-                found[" ".join(words[:place]), NUMBERS[words[place]]] = None
-    rows = list(found)
+                unique[" ".join(words[:place]), NUMBERS[words[place]]] = None
+    rows = list(unique)
     chance.shuffle(rows)
     singular = [row for row in rows if row[1] == "singular"]
-    return singular[:SINGULAR] + [row for row in rows if row[1] == "plural"]
+    return singular[:MAX_SINGULAR] + [row for row in rows if row[1] == "plural"]
 
 
 def _running_text(lab: Lab) -> Iterator[str]:
@@ -125,8 +125,8 @@ def _running_text(lab: Lab) -> Iterator[str]:
         yield from read_texts(lab.file(name, "train.tsv"))
 
 
-def learnt(lab: Lab) -> tuple[Subject, Training]:
-    """The paper's encoder: blocks as in GPT-2 (norms before attention and MLP) without a causal mask, read at [CLS]."""
+def trained_encoder(lab: Lab) -> tuple[Subject, Training]:
+    """The paper's encoder: GPT-2 blocks (pre-norm) without a causal mask, read at [CLS]."""
 
     def get() -> tuple[Subject, Training]:
         texts = texts_of(lab)
@@ -140,14 +140,14 @@ def learnt(lab: Lab) -> tuple[Subject, Training]:
             max_position_embeddings=LENGTH + 2,
         )
         plan = TrainingPlan(max_length=LENGTH, epochs=lab.many(6, 1), patience=3, batch_tokens=4096)
-        found = train(texts.learnt, folder, plan, validation=texts.chosen, test=texts.hard, config=config)
-        return load(folder), found
+        training = train(texts.training, folder, plan, validation=texts.validation, test=texts.hard, config=config)
+        return load(folder), training
 
     return lab.once("agreement", get)
 
 
 def natural(lab: Lab) -> LabelledTexts:
-    """Test sentences as they come, in random order, none of which was learnt from."""
+    """Unselected test sentences in random order, none of them seen in training."""
 
     def get() -> LabelledTexts:
         seen = texts_of(lab).seen
@@ -158,27 +158,27 @@ def natural(lab: Lab) -> LabelledTexts:
     return lab.once("natural", get)
 
 
-def tested(lab: Lab, count: int) -> list[BenchExample]:
+def test_examples(lab: Lab, count: int) -> list[BenchExample]:
     return [BenchExample(text) for text in natural(lab).texts[: lab.many(count)]]
 
 
 def at(method: str, layer: int) -> str:
-    """A method at a layer, counted from 1 as the papers do."""
+    """A method at a layer, counted from 1 as in the papers."""
     return f"{method}:layer={layer - 1}"
 
 
 def correlations(lab: Lab, metric: str) -> Values:
-    """By method and layer, for every sentence."""
+    """Correlations of every sentence, by method and layer."""
 
     def get() -> Mapping[str, Values]:
-        subject, _ = learnt(lab)
-        found = bench(
+        subject, _ = trained_encoder(lab)
+        result = bench(
             subject,
-            tested(lab, TEXTS),
+            test_examples(lab, TEXTS),
             [*(at(method, layer) for method in METHODS for layer in range(1, LAYERS + 1)), "alti", "globenc"],
             [BLANK_OUT, GRADIENTS],
             folder=lab.folder("bench") / "agreement",
         )
-        return {name: found.values(name) for name in (BLANK_OUT, GRADIENTS)}
+        return {name: result.values(name) for name in (BLANK_OUT, GRADIENTS)}
 
     return lab.once("correlations", get)[metric]

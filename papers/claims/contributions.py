@@ -1,7 +1,7 @@
 """P3: ALTI finds the tokens that matter, ignores special ones, and is robust across seeds.
 
-RoBERTa and BERT on SST-2 are not at hand: MiniLM stands in for them, fine-tuned on SST-2 here; in quick runs the model
-that ships, which was distilled from one.
+RoBERTa and BERT on SST-2 are not available: a MiniLM fine-tuned here on SST-2 replaces them. Quick runs use the bundled
+model, which was distilled from one.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from papers.claims import agreement
 from papers.claims.lab import Lab
-from papers.claims.ledger import Effect, Figure, Found, Side, claim, mean_of
+from papers.claims.ledger import Effect, Figure, Finding, Side, claim, mean_of
 from thalweg.attribution.explain import explain
 from thalweg.capture.record import Block
 from thalweg.decompose.parts import decompose
@@ -33,21 +33,22 @@ SEEDS = 4
 
 
 def sentiment(lab: Lab) -> tuple[Subject, str]:
-    """A pretrained encoder that was fine-tuned on SST-2, and what to call it."""
+    """A pretrained encoder fine-tuned on SST-2, and its description."""
 
     def get() -> tuple[Subject, str]:
-        learnt, chosen, texts = (
+        training, validation, test = (
             LabelledTexts(*read_labelled(lab.file("sst2_sentences", f"{part}.tsv")))
             for part in ("train", "dev", "test")
         )
         if lab.quick:
-            return lab.shipped(), f"the model that ships, {lab.many(TEXTS)} test sentences of SST-2"
+            return lab.bundled(), f"the bundled model, {lab.many(TEXTS)} test sentences of SST-2"
         folder = lab.folder("sentiment") / "minilm"
         plan = TrainingPlan(combine="con", epochs=3, patience=1, max_length=64)
-        found = train(learnt, folder, plan, validation=chosen, test=texts, init_from=lab.packaged("all-MiniLM-L6-v2"))
-        assert found.figures.test is not None
-        said = f"MiniLM fine-tuned on SST-2 (test accuracy {found.figures.test.rate:.3f}), {TEXTS} test sentences"
-        return load(folder), said
+        minilm = lab.packaged("all-MiniLM-L6-v2")
+        figures = train(training, folder, plan, validation=validation, test=test, init_from=minilm).figures
+        assert figures.test is not None
+        on = f"MiniLM fine-tuned on SST-2 (test accuracy {figures.test.rate:.3f}), {TEXTS} test sentences"
+        return load(folder), on
 
     return lab.once("sentiment", get)
 
@@ -57,7 +58,7 @@ def _sentences(lab: Lab, count: int = TEXTS) -> list[BenchExample]:
 
 
 def sentiment_bench(lab: Lab) -> Bench:
-    """All that is asked of methods on sentiment, in one run."""
+    """All benchmarks on sentiment, in one run."""
     return lab.once(
         "sentiment bench",
         lambda: bench(
@@ -71,11 +72,11 @@ def sentiment_bench(lab: Lab) -> Bench:
 
 
 def _against(
-    values: Mapping[str, Float[np.ndarray, " input"]], others: tuple[str, ...], side: Side, what: str
+    values: Mapping[str, Float[np.ndarray, " input"]], others: tuple[str, ...], side: Side, metric: str
 ) -> tuple[Effect, ...]:
-    """ALTI against each of the others on the same inputs; `side` is where ALTI should be."""
+    """Compare ALTI with each of the others on the same inputs; `side` is the side on which ALTI should be."""
     return tuple(
-        Effect(f"{what}, ALTI − {other}", mean_of(values["alti"] - values[other]), 0.0, side) for other in others
+        Effect(f"{metric}, ALTI − {other}", mean_of(values["alti"] - values[other]), 0.0, side) for other in others
     )
 
 
@@ -83,63 +84,65 @@ def _against(
     "comprehensiveness",
     "P3",
     "faithfulness tables",
-    "Removing the tokens that ALTI ranks highest lowers the prediction more than those of rollout, GlobEnc, gradients "
+    "Removing the tokens that ALTI ranks highest lowers the prediction more than removing those of rollout, "
+    "GlobEnc, gradients "
     "and integrated gradients (RoBERTa, SST-2: 0.269 against 0.076, 0.161, 0.190, 0.223).",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     values = sentiment_bench(lab).values("comprehensiveness_delete")
     rivals = ("attention_rollout", "globenc", *GRADIENTS)
-    return Found(sentiment(lab)[1], _against(values, rivals, "above", "comprehensiveness"))
+    return Finding(sentiment(lab)[1], _against(values, rivals, "above", "comprehensiveness"))
 
 
 @claim(
     "sufficiency",
     "P3",
     "faithfulness tables",
-    "The tokens that ALTI ranks highest are enough sooner than those of rollout, GlobEnc, gradients and integrated "
+    "Fewer of the tokens that ALTI ranks highest suffice than of those of rollout, GlobEnc, gradients and integrated "
     "gradients (RoBERTa, SST-2: 0.057 against 0.179, 0.119, 0.075, 0.074; lower is better).",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     values = sentiment_bench(lab).values("sufficiency_delete")
     rivals = ("attention_rollout", "globenc", *GRADIENTS)
-    return Found(sentiment(lab)[1], _against(values, rivals, "below", "sufficiency"))
+    return Finding(sentiment(lab)[1], _against(values, rivals, "below", "sufficiency"))
 
 
 @claim(
     "attention-methods",
     "P3",
     "faithfulness tables",
-    "Among methods that take no gradients ALTI is the most faithful: above rollout, GlobEnc and raw attention.",
+    "Among methods without gradients, ALTI is the most faithful: above rollout, GlobEnc and raw attention.",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     values = sentiment_bench(lab).values("comprehensiveness_delete")
     rivals = ("raw_attention", "attention_rollout", "globenc")
-    return Found(sentiment(lab)[1], _against(values, rivals, "above", "comprehensiveness"))
+    return Finding(sentiment(lab)[1], _against(values, rivals, "above", "comprehensiveness"))
 
 
 @claim(
     "l1-over-l2",
     "P3",
     "faithfulness tables",
-    "Distances by L1 are better than by L2 (RoBERTa, SST-2: comprehensiveness 0.269 against 0.230).",
+    "L1 distances are better than L2 distances (RoBERTa, SST-2: comprehensiveness 0.269 against 0.230).",
 )
-def _(lab: Lab) -> Found:
-    found = sentiment_bench(lab)
-    more = _against(found.values("comprehensiveness_delete"), (L2,), "above", "comprehensiveness")
-    less = _against(found.values("sufficiency_delete"), (L2,), "below", "sufficiency")
-    return Found(sentiment(lab)[1], more + less)
+def _(lab: Lab) -> Finding:
+    result = sentiment_bench(lab)
+    more = _against(result.values("comprehensiveness_delete"), (L2,), "above", "comprehensiveness")
+    less = _against(result.values("sufficiency_delete"), (L2,), "below", "sufficiency")
+    return Finding(sentiment(lab)[1], more + less)
 
 
 @claim(
     "deletion",
     "P3",
     "deletion curves",
-    "As tokens go one by one, highest first, the prediction falls faster with ALTI than with rollout and gradients.",
+    "When tokens are removed one by one, highest first, the prediction falls faster with ALTI than with rollout "
+    "and gradients.",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     values = sentiment_bench(lab).values("deletion_area_delete")
     rivals = ("attention_rollout", *GRADIENTS)
-    return Found(sentiment(lab)[1], _against(values, rivals, "below", "area under the curve"))
+    return Finding(sentiment(lab)[1], _against(values, rivals, "below", "area under the curve"))
 
 
 @claim(
@@ -148,10 +151,10 @@ def _(lab: Lab) -> Found:
     "correlations (first version)",
     "ALTI correlates with gradients on SST-2 (0.55 on BERT), raw attention less (0.29), rollout not (−0.03).",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     values = sentiment_bench(lab).values("gradient_agreement")
     rivals = ("raw_attention", "attention_rollout")
-    return Found(
+    return Finding(
         sentiment(lab)[1],
         _against(values, rivals, "above", "ρ"),
         tuple(Figure(name, mean_of(values[name])) for name in ("alti", *rivals)),
@@ -165,12 +168,12 @@ def _(lab: Lab) -> Found:
     "On subject-verb agreement ALTI correlates with blank-out (0.40 on BERT) more than raw attention (0.24) and "
     "rollout (−0.02).",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     values = agreement.correlations(lab, agreement.BLANK_OUT)
     top = {name: agreement.at(name, agreement.LAYERS) for name in ("raw_attention", "attention_rollout")}
-    return Found(
+    return Finding(
         f"the encoder trained here for verb number, {lab.many(agreement.TEXTS)} test sentences",
-        tuple(Effect(f"ρ, ALTI − {name}", mean_of(values["alti"] - values[one])) for name, one in top.items()),
+        tuple(Effect(f"ρ, ALTI − {name}", mean_of(values["alti"] - values[method])) for name, method in top.items()),
         (Figure("alti", mean_of(values["alti"])),),
     )
 
@@ -181,17 +184,17 @@ def _(lab: Lab) -> Found:
     "share of special tokens (released data)",
     "ALTI gives [CLS] and [SEP] little (0.05 on BERT, SST-2), rollout more (0.48).",
 )
-def _(lab: Lab) -> Found:
-    subject, said = sentiment(lab)
-    found = []
+def _(lab: Lab) -> Finding:
+    subject, on = sentiment(lab)
+    shares = []
     for example in _sentences(lab):
         capture = subject.capture(example.text)
         special = np.array(capture.tokens.special)
         rows = [explain(subject, capture, method).scores[0] for method in ("alti", "attention_rollout")]
-        found.append([float(row[special].sum()) for row in rows])
-    alti, rollout = np.array(found).T
-    return Found(
-        said,
+        shares.append([float(row[special].sum()) for row in rows])
+    alti, rollout = np.array(shares).T
+    return Finding(
+        on,
         (
             Effect("share of special tokens, rollout − ALTI", mean_of(rollout - alti)),
             Effect("ALTI", mean_of(alti), 0.2, "below"),
@@ -207,9 +210,9 @@ def _(lab: Lab) -> Found:
     "ALTI is more alike across seeds of a model than gradient methods (MultiBERTs, median ρ 0.91; gradient 0.73, "
     "gradient × input 0.66, integrated gradients 0.65).",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     seeds = _seeds(lab)
-    found = bench(
+    values = bench(
         seeds[0],
         _sentences(lab),
         ["alti", "attention_rollout", *GRADIENTS, "random"],
@@ -217,24 +220,24 @@ def _(lab: Lab) -> Found:
         other_seeds=seeds[1:],
         folder=lab.folder("bench") / "seeds",
     ).values("seed_robustness")
-    return Found(
-        f"{len(seeds)} encoders of 4 layers trained from nothing on SST-2, the first against the others where they "
-        f"give the same answer, {lab.many(TEXTS)} test sentences",
-        _against(found, GRADIENTS, "above", "ρ across seeds"),
-        tuple(Figure(name, mean_of(found[name])) for name in ("alti", "attention_rollout", *GRADIENTS)),
+    return Finding(
+        f"{len(seeds)} encoders of 4 layers trained from scratch on SST-2, the first against the others where they "
+        f"make the same prediction, {lab.many(TEXTS)} test sentences",
+        _against(values, GRADIENTS, "above", "ρ across seeds"),
+        tuple(Figure(name, mean_of(values[name])) for name in ("alti", "attention_rollout", *GRADIENTS)),
     )
 
 
 def _seeds(lab: Lab) -> list[Subject]:
-    """Small classifiers that differ by their seed alone, with one tokenizer."""
+    """Small classifiers that differ only in their seed, with one tokenizer."""
 
     def get() -> list[Subject]:
-        texts, chosen = (
+        training, validation = (
             LabelledTexts(*read_labelled(lab.file("sst2_phrases", f"{part}.tsv"))) for part in ("train", "dev")
         )
         if lab.quick:
-            texts, chosen = texts.at(range(300)), chosen.at(range(100))
-        found = []
+            training, validation = training.at(range(300)), validation.at(range(100))
+        subjects = []
         for seed in range(lab.many(SEEDS, 2)):
             folder = lab.folder("seeds") / str(seed)
             plan = TrainingPlan(
@@ -247,9 +250,9 @@ def _seeds(lab: Lab) -> list[Subject]:
                 batch_tokens=2048,
                 seed=seed,
             )
-            train(texts, folder, plan, validation=chosen, tokenizer=lab.shipped().tokenizer)
-            found.append(load(folder))
-        return found
+            train(training, folder, plan, validation=validation, tokenizer=lab.bundled().tokenizer)
+            subjects.append(load(folder))
+        return subjects
 
     return lab.once("seeds", get)
 
@@ -261,11 +264,11 @@ def _seeds(lab: Lab) -> list[Subject]:
     "Hidden states of different tokens point in similar directions, the transformed vectors that ALTI compares much "
     "less.",
 )
-def _(lab: Lab) -> Found:
-    subject, said = sentiment(lab)
+def _(lab: Lab) -> Finding:
+    subject, on = sentiment(lab)
     chance = np.random.default_rng(0)
     drawn = [_drawn(subject, example.text, chance) for example in _sentences(lab)]
-    states, parts = (torch.stack([one[kind] for one in drawn]) for kind in (0, 1))  # [text layer width]
+    states, parts = (torch.stack([pair[kind] for pair in drawn]) for kind in (0, 1))  # [text layer width]
     first, second = (slice(start, len(drawn) // 2 * 2, 2) for start in (0, 1))
 
     def cosines(vectors: torch.Tensor) -> Float[np.ndarray, "pair layer"]:
@@ -273,15 +276,15 @@ def _(lab: Lab) -> Found:
 
     apart = cosines(states) - cosines(parts)
     layers = range(apart.shape[1])
-    return Found(
-        f"{said}; one token of each, in pairs",
+    return Finding(
+        f"{on}; one token of each, in pairs",
         (Effect("cosine of states − of transformed vectors, mean over layers", mean_of(apart.mean(1))),),
         tuple(Figure(f"layer {layer + 1}", mean_of(apart[:, layer])) for layer in layers),
     )
 
 
 def _drawn(subject: Subject, text: str, chance: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """For every layer what goes in at one token, and what it gets from one token: ([layer width], [layer width])."""
+    """The input state of a random query, and a random key's transformed vector, at each layer: two [layer width]."""
     blocks = subject.capture(text).blocks
     query, key = chance.integers(0, len(blocks[0].input), 2)
     return torch.stack([block.input[query] for block in blocks]), torch.stack(
@@ -294,6 +297,6 @@ def _transformed(block: Block, query: int, key: int) -> torch.Tensor:
     parts = decompose(block)
     for rows, weights in parts.rows():
         if rows.start <= query < rows.stop:
-            given = weights[:, query - rows.start, key] @ parts.vectors[:, key]  # [width]
-            return given * parts.factor[query] + (parts.own[query] if query == key else 0)
+            attended = weights[:, query - rows.start, key] @ parts.vectors[:, key]  # [width]
+            return attended * parts.factor[query] + (parts.own[query] if query == key else 0)
     raise AssertionError("every query is in some block of rows")

@@ -1,6 +1,6 @@
 """P2: keys bind attention, and encoders with small keys and added heads are as accurate and more identifiable.
 
-One-layer encoders of width 64 with 4 heads are trained from nothing, with concatenated heads (con, values of 16) and
+One-layer encoders of width 64 with 4 heads are trained from scratch, with concatenated heads (con, values of 16) and
 added ones (add, values of 64), as the paper does.
 """
 
@@ -18,7 +18,7 @@ from scipy.stats import t as student
 import thalweg
 from papers.claims.identifiability import HEAD, MINILM, NOVEL, by_piece
 from papers.claims.lab import Lab
-from papers.claims.ledger import Effect, Figure, Found, Mean, claim, mean_of
+from papers.claims.ledger import Effect, Figure, Finding, Mean, claim, mean_of
 from thalweg.encoders.training.batches import predict
 from thalweg.encoders.training.data import LabelledTexts
 from thalweg.encoders.training.measure import gold_of
@@ -34,16 +34,16 @@ from thalweg.rates import LEVEL
 
 COMBINES: tuple[Combine, Combine] = ("con", "add")
 WIDTH, HEADS, LENGTH = 64, 4, 64
-CERTIFIED = 16  # test texts, the same for all models of a set
-MARGIN = 0.01  # of accuracy: what lies within it is called equal
+CERTIFIED = 16  # test texts with certificates, the same for all models of a dataset
+MARGIN = 0.01  # accuracies within this margin count as equal
 MEASURED = "measured.json"
 SETS, SIZES, SEEDS = ("trec6", "sst2_sentences"), (1, 4, 16, 64), (0, 1, 2)
-LONG = "sst2_sentences"  # whose texts are mostly longer than concatenated heads are wide
+LONG = "sst2_sentences"  # most of its texts are longer than a concatenated head is wide
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One trained model on the test texts: which it got right, and means over heads of certificates of some texts."""
+    """A trained model on the test texts: correct predictions, and certificates of some texts averaged over heads."""
 
     right: list[int]
     tokens: float
@@ -71,31 +71,31 @@ def plan_of(combine: Combine, key_size: int, seed: int) -> TrainingPlan:
     )
 
 
-def measured(folder: Path, tested: LabelledTexts) -> Measured:
-    """Ask a trained model about the test texts, or read what it said to the same version of the library."""
-    asked = {"thalweg": thalweg.__version__, "texts": tested.digest()}
+def measured(folder: Path, test: LabelledTexts) -> Measured:
+    """Evaluate a trained model on the test texts, or read what the same version of the library measured."""
+    key = {"thalweg": thalweg.__version__, "texts": test.digest()}
     if (folder / MEASURED).exists():
-        there = json.loads((folder / MEASURED).read_text(encoding="utf-8"))
-        if there.get("asked") == asked:
-            return Measured(**there["found"])
+        cached = json.loads((folder / MEASURED).read_text(encoding="utf-8"))
+        if cached.get("key") == key:
+            return Measured(**cached["figures"])
     subject = load(folder)
     assert subject.tokenizer is not None
-    ids = token_ids(subject.tokenizer, tested.texts, LENGTH)
+    ids = token_ids(subject.tokenizer, test.texts, LENGTH)
     pad = subject.model.config.pad_token_id
     assert isinstance(pad, int)
     names = [label for _, label in sorted((subject.model.config.id2label or {}).items())]
-    right = predict(subject.model, ids, pad).argmax(1) == gold_of(tested.labels, names)
+    right = predict(subject.model, ids, pad).argmax(1) == gold_of(test.labels, names)
     chosen = random.Random(0).sample(range(len(ids)), CERTIFIED)
-    found = [trust(subject, ids[place]) for place in chosen]
-    heads = [head for one in found for head in one.heads]
-    layers = [layer for one in found for layer in one.layers]
+    certificates = [trust(subject, ids[place]) for place in chosen]
+    heads = [head for certificate in certificates for head in certificate.heads]
+    layers = [layer for certificate in certificates for layer in certificate.layers]
 
     def mean(values: Sequence[float | int | None]) -> float:
         return float(np.mean([value for value in values if value is not None]))
 
-    answer = Measured(
+    figures = Measured(
         right=right.int().tolist(),
-        tokens=mean([len(one.tokens) for one in found]),
+        tokens=mean([len(certificate.tokens) for certificate in certificates]),
         ambiguity=mean([head.ambiguity for head in heads]),
         given_keys=mean([head.ambiguity_given_keys for head in heads]),
         keys_free=mean([head.ambiguity_keys_free for head in heads]),
@@ -105,14 +105,14 @@ def measured(folder: Path, tested: LabelledTexts) -> Measured:
         identifiable_given_keys=mean([head.verdict != "not identifiable" for head in heads]),
     )
     with draft_of(folder / MEASURED) as draft:
-        Path(draft).write_text(json.dumps({"asked": asked, "found": asdict(answer)}), encoding="utf-8")
-    return answer
+        Path(draft).write_text(json.dumps({"key": key, "figures": asdict(figures)}), encoding="utf-8")
+    return figures
 
 
 def interval(hits: Float[np.ndarray, "run text"]) -> tuple[float, float]:
-    """The mean of [run text] numbers and how far it may be off, at 95 %: chance of the texts and chance of the runs.
+    """Mean of [run text] numbers and the half width of its 95 % interval over texts and runs.
 
-    Runs and texts are crossed; their two variances of the mean are added, which is rather too much than too little.
+    Runs and texts are crossed; the variances of the two means are added, which is conservative.
     """
     runs, texts = hits.shape
     tail = 0.5 + LEVEL / 2
@@ -123,7 +123,7 @@ def interval(hits: Float[np.ndarray, "run text"]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Trained:
-    """Encoders by set, combination, key size and seed."""
+    """Trained encoders by dataset, combination, key size and seed."""
 
     models: dict[tuple[str, Combine, int, int], Measured]
     sets: tuple[str, ...]
@@ -131,13 +131,13 @@ class Trained:
     seeds: tuple[int, ...]
 
     def right(self, name: str, combine: Combine, sizes: Sequence[int]) -> Float[np.ndarray, "seed text"]:
-        """How often each text was told right, over key sizes."""
+        """How often each text was classified correctly, averaged over key sizes."""
         return np.array(
             [np.mean([self.models[name, combine, size, seed].right for size in sizes], 0) for seed in self.seeds]
         )
 
     def figures(self, combine: Combine, sizes: Sequence[int], figure: Callable[[Measured], float]) -> list[float]:
-        """Of every seed a mean over key sizes, on the set of longer texts."""
+        """A figure for every seed, averaged over key sizes, on the dataset with longer texts."""
         return [
             float(np.mean([figure(self.models[LONG, combine, size, seed]) for size in sizes])) for seed in self.seeds
         ]
@@ -148,25 +148,25 @@ def _trained(lab: Lab) -> Trained:
         sets, sizes, seeds = (SETS, SIZES, SEEDS) if not lab.quick else ((LONG,), (16, 64), (0, 1))
         models = {}
         for name in sets:
-            learnt, tested = (
+            training, test = (
                 LabelledTexts(*read_labelled(lab.file(name, f"{part}.tsv"))) for part in ("train", "test")
             )
             if lab.quick:
-                learnt, tested = learnt.at(range(200)), tested.at(range(CERTIFIED))
+                training, test = training.at(range(200)), test.at(range(CERTIFIED))
             for size, seed, combine in product(sizes, seeds, COMBINES):
                 folder = lab.folder(name) / f"{combine}-{size}-{seed}"
                 plan = plan_of(combine, size, seed)
-                train(learnt, folder, replace(plan, epochs=1) if lab.quick else plan, test=tested)
-                models[name, combine, size, seed] = measured(folder, tested)
+                train(training, folder, replace(plan, epochs=1) if lab.quick else plan, test=test)
+                models[name, combine, size, seed] = measured(folder, test)
         return Trained(models, sets, sizes, seeds)
 
     return lab.once("encoders", get)
 
 
-def _on(found: Trained, sets: Sequence[str]) -> str:
+def _on(trained: Trained, sets: Sequence[str]) -> str:
     return (
-        f"one-layer encoders trained on {' and '.join(sets)}, key sizes {', '.join(map(str, found.sizes))}, "
-        f"{len(found.seeds)} seeds"
+        f"one-layer encoders trained on {' and '.join(sets)}, key sizes {', '.join(map(str, trained.sizes))}, "
+        f"{len(trained.seeds)} seeds"
     )
 
 
@@ -174,26 +174,27 @@ def _on(found: Trained, sets: Sequence[str]) -> str:
     "keys-bind",
     "P2",
     "abstract; section on the role of keys",
-    "Attention is more identifiable than its null space says: most other weights cannot come from the head's own keys.",
+    "Attention is more identifiable than its null space suggests: the head's own keys cannot produce most other "
+    "weights.",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     length = 4 * HEAD
 
-    def free(one: Certificate) -> float:
-        return float(np.mean([head.ambiguity for head in one.heads]))
+    def free(certificate: Certificate) -> float:
+        return float(np.mean([head.ambiguity for head in certificate.heads]))
 
-    def given_keys(one: Certificate) -> list[tuple[int, int]]:
-        seen = [(head.ambiguity_given_keys, head.ambiguity) for head in one.heads]
+    def given_keys(certificate: Certificate) -> list[tuple[int, int]]:
+        seen = [(head.ambiguity_given_keys, head.ambiguity) for head in certificate.heads]
         return [(left, whole) for left, whole in seen if left is not None]
 
-    def left(one: Certificate) -> float:
-        return float(np.mean([left / whole for left, whole in given_keys(one)]))
+    def left(certificate: Certificate) -> float:
+        return float(np.mean([left / whole for left, whole in given_keys(certificate)]))
 
-    def none(one: Certificate) -> float:
-        return float(np.mean([left == 0 for left, _ in given_keys(one)]))
+    def none(certificate: Certificate) -> float:
+        return float(np.mean([left == 0 for left, _ in given_keys(certificate)]))
 
-    return Found(
-        f"{MINILM}, {lab.many(8, 2)} {NOVEL} of {length} tokens; keys as they are, small changes of the query",
+    return Finding(
+        f"{MINILM}, {lab.many(8, 2)} {NOVEL} of {length} tokens; fixed keys, small changes of the query",
         (
             Effect(
                 "share of a row's free dimensions left, given the keys",
@@ -215,12 +216,12 @@ def _(lab: Lab) -> Found:
     "abstract; proposed layer",
     "Smaller keys leave fewer other attention weights that a head could have produced.",
 )
-def _(lab: Lab) -> Found:
-    found = _trained(lab)
-    small, large = [size for size in found.sizes if size <= WIDTH // HEADS], [found.sizes[-1]]
-    few, many = (np.array(found.figures("con", sizes, lambda one: one.given_keys)) for sizes in (small, large))
-    return Found(
-        f"{_on(found, [LONG])}; con, values of {WIDTH // HEADS}; keys as they are, small changes of the query",
+def _(lab: Lab) -> Finding:
+    trained = _trained(lab)
+    small, large = [size for size in trained.sizes if size <= WIDTH // HEADS], [trained.sizes[-1]]
+    few, many = (np.array(trained.figures("con", sizes, lambda model: model.given_keys)) for sizes in (small, large))
+    return Finding(
+        f"{_on(trained, [LONG])}; con, values of {WIDTH // HEADS}; fixed keys, small changes of the query",
         (Effect(f"free dimensions of a row, keys of {large[0]} − keys up to {small[-1]}", mean_of(many - few)),),
         (Figure(f"keys up to {small[-1]}", mean_of(few)),),
     )
@@ -230,26 +231,29 @@ def _(lab: Lab) -> Found:
     "added-heads",
     "P2",
     "proposed layer",
-    "Values as wide as the model, with heads added, make heads identifiable for inputs that concatenated ones are not.",
+    "With values as wide as the model and added heads, heads are identifiable on inputs where concatenated ones "
+    "are not.",
 )
-def _(lab: Lab) -> Found:
-    found = _trained(lab)
-    add, con = (np.array(found.figures(one, found.sizes, lambda m: m.identifiable)) for one in ("add", "con"))
-    return Found(
-        f"{_on(found, [LONG])}; {CERTIFIED} test texts",
-        (Effect("share of heads identifiable, add − con", mean_of(add - con)),),
+def _(lab: Lab) -> Finding:
+    trained = _trained(lab)
+    add, con = (
+        np.array(trained.figures(kind, trained.sizes, lambda model: model.identifiable)) for kind in ("add", "con")
+    )
+    return Finding(
+        f"{_on(trained, [LONG])}; {CERTIFIED} test texts",
+        (Effect("share of identifiable heads, add − con", mean_of(add - con)),),
         (Figure("add", mean_of(add)), Figure("con", mean_of(con))),
     )
 
 
 def _gains(
-    found: Trained, hits: Callable[[str], Float[np.ndarray, "seed text"]], what: Callable[[str], str]
+    trained: Trained, hits: Callable[[str], Float[np.ndarray, "seed text"]], label: Callable[[str], str]
 ) -> tuple[Effect, ...]:
     effects = []
-    for name in found.sets:
+    for name in trained.sets:
         gain, reach = interval(hits(name))
         count = hits(name).shape[1]
-        effects.append(Effect(what(name), Mean(gain, gain - reach, gain + reach, count), -MARGIN))
+        effects.append(Effect(label(name), Mean(gain, gain - reach, gain + reach, count), -MARGIN))
     return tuple(effects)
 
 
@@ -259,13 +263,13 @@ def _gains(
     "title; accuracy tables",
     f"Encoders with added heads are as accurate as concatenated ones (tested: not more than {MARGIN:.0%} worse).",
 )
-def _(lab: Lab) -> Found:
-    found = _trained(lab)
+def _(lab: Lab) -> Finding:
+    trained = _trained(lab)
 
     def hits(name: str) -> Float[np.ndarray, "seed text"]:
-        return found.right(name, "add", found.sizes) - found.right(name, "con", found.sizes)
+        return trained.right(name, "add", trained.sizes) - trained.right(name, "con", trained.sizes)
 
-    return Found(_on(found, found.sets), _gains(found, hits, lambda name: f"accuracy on {name}, add − con"))
+    return Finding(_on(trained, trained.sets), _gains(trained, hits, lambda name: f"accuracy on {name}, add − con"))
 
 
 @claim(
@@ -274,13 +278,14 @@ def _(lab: Lab) -> Found:
     "title; accuracy tables",
     f"Small keys cost no accuracy (tested: keys of 4 not more than {MARGIN:.0%} worse than keys of 16).",
 )
-def _(lab: Lab) -> Found:
-    found = _trained(lab)
-    small, usual = (4, 16) if 4 in found.sizes else found.sizes[:2]
+def _(lab: Lab) -> Finding:
+    trained = _trained(lab)
+    small, usual = (4, 16) if 4 in trained.sizes else trained.sizes[:2]
 
     def hits(name: str) -> Float[np.ndarray, "seed text"]:
-        return found.right(name, "add", [small]) - found.right(name, "add", [usual])
+        return trained.right(name, "add", [small]) - trained.right(name, "add", [usual])
 
-    return Found(
-        f"{_on(found, found.sets)}; add", _gains(found, hits, lambda name: f"accuracy on {name}, {small} − {usual}")
+    return Finding(
+        f"{_on(trained, trained.sets)}; add",
+        _gains(trained, hits, lambda name: f"accuracy on {name}, {small} − {usual}"),
     )

@@ -1,7 +1,7 @@
 """P1: attention beyond the head size is not determined, tokens keep their identity, and states mix.
 
-BERT-base is not at hand. MiniLM (6 layers, heads of size 32) stands in for it, and where derivatives of the whole model
-are asked for at many sentences, the model that ships.
+BERT-base is not available. MiniLM (6 layers, heads of size 32) replaces it, and the bundled model where derivatives of
+the whole model are needed for many sentences.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from papers.claims.lab import Lab
-from papers.claims.ledger import Effect, Figure, Found, above, as_mean, claim, mean_of
+from papers.claims.ledger import Effect, Figure, Finding, above, as_mean, claim, mean_of
 from thalweg.attribution.mixing import mixing
 from thalweg.attribution.result import DISTANCES
 from thalweg.identifiability.result import Certificate
@@ -20,20 +20,20 @@ from thalweg.probing.result import Probes
 from thalweg.rates import Rate
 
 MINILM = "all-MiniLM-L6-v2"
-HEAD = 32  # its head size
+HEAD = 32  # head size of MiniLM
 LENGTHS = (HEAD // 2, HEAD, 2 * HEAD, 3 * HEAD, 4 * HEAD, 8 * HEAD)
-MOVED = 0.01  # of a row's mass: less is not worth speaking of
+MOVED = 0.01  # share of a row that counts as a noticeable change
 NOVEL = "pieces of Alice in Wonderland"
 
 
 def pieces(lab: Lab, length: int, count: int) -> list[list[int]]:
-    """Pieces of a novel as token ids, for every length from about the same places."""
+    """Pieces of a novel as token ids, cut at about the same places for every length."""
     cuts = lab.once("pieces", lambda: lab.pieces(lab.packaged(MINILM), LENGTHS, lab.many(8, 2)))
     return [piece for piece in cuts if len(piece) == length][:count]
 
 
 def certificates(lab: Lab, length: int) -> list[Certificate]:
-    """Of pieces of a novel on MiniLM."""
+    """Certificates of pieces of a novel on MiniLM."""
 
     def get() -> list[Certificate]:
         return [trust(lab.packaged(MINILM), piece) for piece in pieces(lab, length, 8)]
@@ -42,26 +42,28 @@ def certificates(lab: Lab, length: int) -> list[Certificate]:
 
 
 def by_piece(lab: Lab, length: int, figure: Callable[[Certificate], float]) -> list[float]:
-    return [figure(one) for one in certificates(lab, length)]
+    return [figure(certificate) for certificate in certificates(lab, length)]
 
 
 @claim(
     "rank-bound",
     "P1",
     "attention identifiability",
-    "The rank of values times output projection is at most the head size, so that for longer inputs attention has a "
-    "null space of at least n − d_v dimensions (a theorem; checked in numbers).",
+    "The rank of values times output projection is at most the head size, so for longer inputs attention has a null "
+    "space of at least n − d_v dimensions (a theorem; checked numerically).",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     length = 4 * HEAD
 
-    def bounded(one: Certificate) -> float:
-        return float(np.mean([head.rank <= HEAD and head.null_dimension >= length - HEAD for head in one.heads]))
+    def bounded(certificate: Certificate) -> float:
+        return float(
+            np.mean([head.rank <= HEAD and head.null_dimension >= length - HEAD for head in certificate.heads])
+        )
 
-    def free(one: Certificate) -> float:
-        return float(np.mean([head.null_dimension for head in one.heads]))
+    def free(certificate: Certificate) -> float:
+        return float(np.mean([head.null_dimension for head in certificate.heads]))
 
-    return Found(
+    return Finding(
         f"{MINILM}, {lab.many(8, 2)} {NOVEL} of {length} tokens, all 72 heads",
         (Effect("share of heads within the bound", mean_of(by_piece(lab, length, bounded)), 0.999),),
         (Figure("dimensions of the null space", mean_of(by_piece(lab, length, free))),),
@@ -72,32 +74,37 @@ def _(lab: Lab) -> Found:
     "other-attention",
     "P1",
     "attention identifiability",
-    "Beyond the head size other attention weights, also valid distributions, give the same output.",
+    "For inputs longer than the head size, other valid attention distributions give the same output.",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     layers = range(0, 6, 3 if lab.quick else 1)
 
     def measure() -> list[list[float]]:
-        """For every piece: the share of rows that can move, how far those move, and the largest trace in the output."""
-        subject, found = lab.packaged(MINILM), []
+        """For every piece: the share of rows that can move, how far, and the largest change of the output."""
+        subject, figures = lab.packaged(MINILM), []
         for piece in pieces(lab, 3 * HEAD, 4):
             rows = [0, len(piece) // 2]
             others = [alternatives(subject, piece, layer, layer, target=rows).polytope for layer in layers]
-            far = [float(way) for one in others if one is not None for way in one.total_variation]
-            traces = [one.moved / one.allowed for one in others if one is not None]
-            share = sum(way > MOVED for way in far) / (len(rows) * len(layers))
-            found.append([share, float(np.mean(far or [0.0])), max(traces, default=0.0)])
-        return found
+            distances = [float(distance) for other in others if other is not None for distance in other.total_variation]
+            changes = [other.moved / other.allowed for other in others if other is not None]
+            share = sum(distance > MOVED for distance in distances) / (len(rows) * len(layers))
+            figures.append([share, float(np.mean(distances or [0.0])), max(changes, default=0.0)])
+        return figures
 
-    found = np.array(lab.kept("alternatives", measure))
-    return Found(
-        f"{MINILM}, {len(found)} {NOVEL} of {3 * HEAD} tokens, one head in each of {len(layers)} layers, two rows; "
-        "the model was run with the other weights in place",
+    figures = np.array(lab.kept("alternatives", measure))
+    return Finding(
+        f"{MINILM}, {len(figures)} {NOVEL} of {3 * HEAD} tokens, one head in each of {len(layers)} layers, two rows; "
+        "the model was run with the alternative weights",
         (
-            Effect(f"share of rows of which {MOVED:.0%} or more can move", mean_of(found[:, 0]), 0.5),
-            Effect("largest change of the model's output, in what rounding allows", mean_of(found[:, 2]), 1.0, "below"),
+            Effect(f"share of rows of which {MOVED:.0%} or more can move", mean_of(figures[:, 0]), 0.5),
+            Effect(
+                "largest change of the model's output, relative to the rounding tolerance",
+                mean_of(figures[:, 2]),
+                1.0,
+                "below",
+            ),
         ),
-        (Figure("what can move (total variation)", mean_of(found[:, 1])),),
+        (Figure("share that can move (total variation)", mean_of(figures[:, 1])),),
     )
 
 
@@ -108,15 +115,15 @@ def _(lab: Lab) -> Found:
     "Effective attention equals raw attention up to the head size (here: at half of it); beyond, their correlation "
     "falls as inputs grow.",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     lengths = [length for length in LENGTHS if length != 3 * HEAD]
 
-    def pearson(one: Certificate) -> float:
-        return float(np.nanmean([head.pearson for head in one.heads]))
+    def pearson(certificate: Certificate) -> float:
+        return float(np.nanmean([head.pearson for head in certificate.heads]))
 
     by_length = {length: np.array(by_piece(lab, length, pearson)) for length in lengths}
     steps = pairwise(lengths[1:])
-    return Found(
+    return Finding(
         f"{MINILM}, heads of size {HEAD}, {lab.many(8, 2)} {NOVEL} for each length",
         (
             Effect(f"r at {HEAD // 2} tokens", mean_of(by_length[HEAD // 2]), 0.999),
@@ -132,18 +139,18 @@ def _(lab: Lab) -> Found:
     "effective attention to [SEP]",
     "Much of the attention that middle layers pay to [SEP] lies in the null space: effective attention pays it less.",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     length = 4 * HEAD
 
     def share(kind: str) -> Callable[[Certificate], float]:
-        def of(one: Certificate) -> float:
-            middle = [head for head in one.heads if 1 <= head.layer <= 4]
+        def of(certificate: Certificate) -> float:
+            middle = [head for head in certificate.heads if 1 <= head.layer <= 4]
             return float(np.mean([getattr(head.received["[SEP]"], kind) for head in middle]))
 
         return of
 
     raw, effective = (np.array(by_piece(lab, length, share(kind))) for kind in ("raw", "effective"))
-    return Found(
+    return Finding(
         f"{MINILM}, {lab.many(8, 2)} {NOVEL} of {length} tokens, layers 2 to 5",
         (Effect("attention to [SEP], raw − effective", mean_of(raw - effective)),),
         (Figure("raw", mean_of(raw)), Figure("effective", mean_of(effective))),
@@ -180,9 +187,9 @@ def _tokens(lab: Lab) -> int:
     "token identifiability, by layer",
     "Tokens become less identifiable from their hidden states with depth.",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     curve = _probes(lab).curve("linear", "cosine")
-    return Found(
+    return Finding(
         _probed(lab),
         (Effect(f"linear probe, layer 1 − layer {TOP}", above(curve[1], curve[TOP], _tokens(lab))),),
         tuple(Figure(f"layer {layer}", as_mean(curve[layer], _tokens(lab))) for layer in range(1, TOP + 1)),
@@ -193,22 +200,22 @@ def _(lab: Lab) -> Found:
     "identity-kept",
     "P1",
     "abstract; token identifiability",
-    "Hidden states largely keep the identity of their token: at the top most are still recovered by a learnt probe.",
+    "Hidden states largely keep the identity of their token: at the top, a learned probe still recovers most of them.",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     rate = _probes(lab).curve("mlp", "cosine")[TOP]
-    return Found(_probed(lab), (Effect(f"mlp probe at layer {TOP}", as_mean(rate, _tokens(lab)), 0.5),))
+    return Finding(_probed(lab), (Effect(f"mlp probe at layer {TOP}", as_mean(rate, _tokens(lab)), 0.5),))
 
 
 @claim(
     "cosine-probe",
     "P1",
     "token identifiability",
-    "Probes learnt and searched by cosine recover more tokens than by distance.",
+    "Probes trained and matched by cosine recover more tokens than those using L2 distance.",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     pairs = {kind: [_probes(lab).curve(kind, way)[TOP] for way in ("cosine", "l2")] for kind in ("linear", "mlp")}
-    return Found(
+    return Finding(
         _probed(lab),
         tuple(
             Effect(f"{kind}, cosine − l2 at layer {TOP}", above(first, second, _tokens(lab)))
@@ -218,11 +225,11 @@ def _(lab: Lab) -> Found:
 
 
 @claim("angle", "P1", "abstract", "A token's identity is mostly in the angle of its state, not in its length.")
-def _(lab: Lab) -> Found:
-    found = _probes(lab)
-    angle, norm = (found.curve("linear", "cosine", part)[TOP] for part in ("angle", "norm"))
-    whole: Rate = found.curve("linear", "cosine")[TOP]
-    return Found(
+def _(lab: Lab) -> Finding:
+    probes = _probes(lab)
+    angle, norm = (probes.curve("linear", "cosine", part)[TOP] for part in ("angle", "norm"))
+    whole: Rate = probes.curve("linear", "cosine")[TOP]
+    return Finding(
         _probed(lab),
         (Effect(f"linear probe at layer {TOP}, shown the angle − the length", above(angle, norm, _tokens(lab))),),
         (Figure("angle", as_mean(angle, _tokens(lab))), Figure("whole state", as_mean(whole, _tokens(lab)))),
@@ -233,18 +240,18 @@ def _(lab: Lab) -> Found:
     "learnt-probe",
     "P1",
     "token identifiability, by layer",
-    "Without a learnt map the nearest token is wrong first: identity fails.",
+    "Without a learned map, nearest-neighbour recovery fails first.",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     learnt, plain = (_probes(lab).curve(kind, "cosine")[TOP] for kind in ("mlp", "identity"))
-    return Found(
+    return Finding(
         _probed(lab),
         (Effect(f"mlp − identity at layer {TOP}", above(learnt, plain, _tokens(lab))),),
         (Figure("identity", as_mean(plain, _tokens(lab))),),
     )
 
 
-MIXED = "the model that ships (4 layers, a classifier)"
+MIXED = "the bundled model (4 layers, a classifier)"
 
 
 def _mixed(lab: Lab) -> dict[str, np.ndarray]:
@@ -254,24 +261,24 @@ def _mixed(lab: Lab) -> dict[str, np.ndarray]:
         figures = []
         for text in lab.sentences(lab.many(24, 2)):
             figures.append(
-                mixing(lab.shipped(), text, ["hidden_token_attribution"]).figures["hidden_token_attribution"]
+                mixing(lab.bundled(), text, ["hidden_token_attribution"]).figures["hidden_token_attribution"]
             )
         names = ("own", "not_own", "by_distance")
-        return {name: [getattr(one, name).tolist() for one in figures] for name in names}
+        return {name: [getattr(figure, name).tolist() for figure in figures] for name in names}
 
-    return {name: np.array(one) for name, one in lab.kept("mixing", measure).items()}
+    return {name: np.array(values) for name, values in lab.kept("mixing", measure).items()}
 
 
 @claim(
     "own-token",
     "P1",
     "hidden token attribution, by layer",
-    "What a token contributes to its own state falls from layer to layer, and stays the largest contribution for most.",
+    "A token's contribution to its own state decreases from layer to layer, and remains the largest for most tokens.",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     own, lost = _mixed(lab)["own"], _mixed(lab)["not_own"]
     steps = range(own.shape[1] - 1)
-    return Found(
+    return Finding(
         f"{MIXED}, {len(own)} sentences of MRPC",
         (
             *(
@@ -296,9 +303,9 @@ def _(lab: Lab) -> Found:
     "At the last layer about 30 % of the tokens are no longer the largest contributor to their own state, and most "
     "still are.",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     lost = _mixed(lab)["not_own"]
-    return Found(
+    return Finding(
         f"{MIXED}, {len(lost)} sentences of MRPC",
         (
             Effect("share of tokens with a larger contributor, last layer − first", mean_of(lost[:, -1] - lost[:, 0])),
@@ -313,11 +320,11 @@ def _(lab: Lab) -> Found:
     "hidden token attribution, neighbours",
     "The nearest neighbours contribute most, and the share of far ones grows with depth.",
 )
-def _(lab: Lab) -> Found:
+def _(lab: Lab) -> Finding:
     shares = _mixed(lab)["by_distance"]  # [text layer distance]
     names = list(DISTANCES)
     top = shares[:, -1]
-    return Found(
+    return Finding(
         f"{MIXED}, {len(shares)} sentences of MRPC",
         (
             Effect("at the top, first neighbours − second", mean_of(top[:, 0] - top[:, 1])),

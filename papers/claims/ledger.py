@@ -1,4 +1,4 @@
-"""What a claim is, what its experiment found, and what may be said of it."""
+"""Claims of the papers, the findings of their experiments, and the verdicts that follow."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -29,26 +29,26 @@ PAPERS = {
 
 
 class NotHereError(ThalwegError):
-    """A claim cannot be tested with what is at hand; the message says what is missing."""
+    """A claim cannot be tested because a model or dataset is missing; the message names it."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number that was measured, with its interval."""
+    """A measured number with its interval."""
 
-    what: str
+    label: str
     value: Mean
 
-    def said(self) -> str:
+    def describe(self) -> str:
         if self.value.low == self.value.mean == self.value.high:
-            return f"{self.what} {_short(self.value.mean)}"
+            return f"{self.label} {_short(self.value.mean)}"
         low, high = _short(self.value.low), _short(self.value.high)
-        return f"{self.what} {_short(self.value.mean)} [{low}, {high}]"
+        return f"{self.label} {_short(self.value.mean)} [{low}, {high}]"
 
 
 @dataclass(frozen=True)
 class Effect(Figure):
-    """A number that a claim stands or falls with: it must lie above its bound, or below it."""
+    """A number that decides a claim: it must lie above (or below) its bound."""
 
     bound: float = 0.0
     side: Side = "above"
@@ -60,31 +60,31 @@ class Effect(Figure):
 
     @property
     def fails(self) -> bool:
-        """Whether none of the interval is."""
+        """Whether the whole interval is on the other side."""
         return self.value.high <= self.bound if self.side == "above" else self.value.low >= self.bound
 
-    def said(self) -> str:
-        return f"{super().said()} ({'>' if self.side == 'above' else '<'} {_short(self.bound)}?)"
+    def describe(self) -> str:
+        return f"{super().describe()} ({'>' if self.side == 'above' else '<'} {_short(self.bound)}?)"
 
 
 @dataclass(frozen=True)
-class Found:
-    """What an experiment found, on which model and data. Figures beside the effects are shown and decide nothing."""
+class Finding:
+    """The outcome of an experiment, and the model and data it ran on. Figures are shown but decide nothing."""
 
     on: str
     effects: tuple[Effect, ...]
     figures: tuple[Figure, ...] = ()
 
     def __post_init__(self) -> None:
-        assert self.effects, "an experiment that decides nothing"
+        assert self.effects, "a finding needs at least one effect"
 
 
-Experiment = Callable[["Lab"], Found]
+Experiment = Callable[["Lab"], Finding]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of a paper, where it stands, and the experiment that tests it."""
+    """One claim of a paper, its location in the paper, and the experiment that tests it."""
 
     name: str
     paper: str
@@ -95,44 +95,44 @@ class Claim:
 
 @dataclass(frozen=True)
 class Entry:
-    """A claim with what became of it. `why` says what is missing where it could not be tested."""
+    """A claim and its finding. `reason` says why there is none if the claim could not be tested."""
 
     claim: Claim
-    found: Found | None
-    why: str | None = None
+    finding: Finding | None
+    reason: str | None = None
 
     @property
     def verdict(self) -> Verdict:
-        """All effects must hold; one that clearly does not is enough to say so."""
-        if self.found is None:
+        """The claim holds if all effects hold, and does not hold if one clearly fails."""
+        if self.finding is None:
             return "not testable here"
-        if all(one.holds for one in self.found.effects):
+        if all(effect.holds for effect in self.finding.effects):
             return "holds"
-        return "does not hold" if any(one.fails for one in self.found.effects) else "undecided"
+        return "does not hold" if any(effect.fails for effect in self.finding.effects) else "undecided"
 
     def measured(self) -> list[str]:
-        """What was found, effects first, or why nothing was."""
-        if self.found is None:
-            return [self.why or ""]
-        return [one.said() for one in (*self.found.effects, *self.found.figures)]
+        """The measured numbers, effects first, or the reason why there are none."""
+        if self.finding is None:
+            return [self.reason or ""]
+        return [figure.describe() for figure in (*self.finding.effects, *self.finding.figures)]
 
     def to_dict(self) -> dict[str, Any]:
         claim = self.claim
-        said = {"name": claim.name, "paper": PAPERS[claim.paper], "where": claim.where, "says": claim.says}
-        found = None if self.found is None else asdict(self.found)
-        return {**said, "verdict": self.verdict, "found": found, "why": self.why}
+        described = {"name": claim.name, "paper": PAPERS[claim.paper], "where": claim.where, "says": claim.says}
+        finding = None if self.finding is None else asdict(self.finding)
+        return {**described, "verdict": self.verdict, "finding": finding, "reason": self.reason}
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """Claims with their verdicts. A quick run has looked at a few examples only, and decides nothing."""
+    """Claims with their verdicts. A quick run uses a few examples only and decides nothing."""
 
     entries: tuple[Entry, ...]
     quick: bool
     provenance: Mapping[str, str]
 
     def counts(self) -> dict[Verdict, int]:
-        return {verdict: sum(one.verdict == verdict for one in self.entries) for verdict in VERDICTS}
+        return {verdict: sum(entry.verdict == verdict for entry in self.entries) for verdict in VERDICTS}
 
     def __rich__(self) -> "RenderableType":
         from papers.claims.view import ledger_text
@@ -145,24 +145,24 @@ class Ledger:
             {
                 "quick": self.quick,
                 "counts": dict(self.counts()),
-                "claims": [one.to_dict() for one in self.entries],
+                "claims": [entry.to_dict() for entry in self.entries],
                 "provenance": dict(self.provenance),
             }
         )
 
 
-ENTERED: dict[str, Claim] = {}  # by the modules that `reproduce.list_claims` imports
+CLAIMS: dict[str, Claim] = {}  # filled by the modules that `reproduce` imports
 
 
 def claim(name: str, paper: str, where: str, says: str) -> Callable[[Experiment], Experiment]:
-    """Enter the experiment that follows as the test of a claim."""
+    """Register the decorated experiment as the test of a claim."""
 
-    def enter(experiment: Experiment) -> Experiment:
-        assert paper in PAPERS and name not in ENTERED
-        ENTERED[name] = Claim(name, paper, where, says, experiment)
+    def register(experiment: Experiment) -> Experiment:
+        assert paper in PAPERS and name not in CLAIMS
+        CLAIMS[name] = Claim(name, paper, where, says, experiment)
         return experiment
 
-    return enter
+    return register
 
 
 def mean_of(values: "Sequence[float] | Float[np.ndarray, ' input']") -> Mean:
@@ -175,7 +175,7 @@ def as_mean(rate: Rate, count: int) -> Mean:
 
 
 def above(first: Rate, second: Rate, count: int) -> Mean:
-    """How far one rate is above another; the interval takes both at their worst."""
+    """Difference of two rates; the interval combines the worst cases of both."""
     return Mean(first.rate - second.rate, first.low - second.high, first.high - second.low, count)
 
 

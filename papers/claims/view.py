@@ -1,4 +1,4 @@
-"""The ledger of claims: a table in a terminal, and the same as the page docs/claims.md."""
+"""Views of the ledger: a table for the terminal, and the page docs/claims.md."""
 
 from itertools import groupby
 
@@ -16,11 +16,13 @@ STYLES: dict[Verdict, str] = {
     "not testable here": "dim",
 }
 MEANING = (
-    f"Numbers are means with {LEVEL:.0%} intervals. In brackets is what is asked of them: a claim holds if all the "
-    "intervals lie there, it does not if one lies wholly elsewhere, and is undecided otherwise. Bounds other than zero "
-    "are ours."
+    f"Numbers are means with {LEVEL:.0%} intervals; the bounds they must satisfy are in brackets. A claim holds if all "
+    "intervals satisfy their bounds, does not hold if one lies entirely on the other side, and is undecided otherwise. "
+    "Bounds other than zero are ours."
 )
-QUICK = "A quick run: a few examples and hardly trained models. It shows that the experiments run, and decides nothing."
+QUICK = (
+    "A quick run with a few examples and barely trained models: it shows that the experiments run, and decides nothing."
+)
 
 
 def ledger_text(ledger: Ledger) -> RenderableType:
@@ -32,57 +34,56 @@ def ledger_text(ledger: Ledger) -> RenderableType:
 
 
 def table(entries: tuple[Entry, ...]) -> Table:
-    """Claims with what was measured."""
+    """Claims with the measured numbers and verdicts."""
     shown = Table(
         Column("claim", no_wrap=True),
-        "the paper says",
-        "measured here",
+        "claim of the paper",
+        "measured",
         "verdict",
         box=None,
         header_style="dim",
         padding=(0, 1, 1, 0),
     )
-    for one in entries:
-        measured = Text("\n".join(one.measured()))
-        if one.found is not None:
-            measured.append(f"\n{one.found.on}", "dim")
-        shown.add_row(
-            one.claim.name, Text(one.claim.says), measured, Text(one.verdict, STYLES[one.verdict]), end_section=True
-        )
+    for entry in entries:
+        measured = Text("\n".join(entry.measured()))
+        if entry.finding is not None:
+            measured.append(f"\n{entry.finding.on}", "dim")
+        verdict = Text(entry.verdict, STYLES[entry.verdict])
+        shown.add_row(entry.claim.name, Text(entry.claim.says), measured, verdict, end_section=True)
     return shown
 
 
 def listed(claims: list[Claim]) -> Table:
-    """Claims that could be tested."""
-    shown = Table(Column("claim", no_wrap=True), "paper", "where", "what it says", box=None, header_style="dim")
-    for one in claims:
-        shown.add_row(one.name, one.paper, one.where, Text(one.says))
+    """The registered claims."""
+    shown = Table(Column("claim", no_wrap=True), "paper", "where", "claim text", box=None, header_style="dim")
+    for claim in claims:
+        shown.add_row(claim.name, claim.paper, claim.where, Text(claim.says))
     return shown
 
 
 def as_markdown(ledger: Ledger, command: str) -> str:
-    """The whole page."""
+    """The page docs/claims.md."""
     versions = ", ".join(f"{name} {version}" for name, version in ledger.provenance.items())
     lines = [
-        "# What the papers claim, and what is found here",
+        "# The papers' claims, tested",
         "",
         f"Written by `{command}` ({versions}). {_counted(ledger)}.",
         "",
         *((f"**{QUICK}**", "") if ledger.quick else ()),
-        f"{MEANING} Numbers behind them decide nothing and are there to be compared. [claims_how.md](claims_how.md) "
-        "says how the experiments are made and what may be concluded.",
+        f"{MEANING} Numbers without a bound are shown for comparison. [claims_how.md](claims_how.md) describes the "
+        "experiments and what may be concluded from them.",
     ]
-    for paper, entries in groupby(ledger.entries, key=lambda one: one.claim.paper):
-        lines += ["", f"## {paper}: {PAPERS[paper]}", "", "| claim | the paper says | measured here | verdict |"]
+    for paper, entries in groupby(ledger.entries, key=lambda entry: entry.claim.paper):
+        lines += ["", f"## {paper}: {PAPERS[paper]}", "", "| name | claim of the paper | measured | verdict |"]
         lines.append("| --- | --- | --- | --- |")
-        lines += [_row(one) for one in entries]
+        lines += [_row(entry) for entry in entries]
     return "\n".join(lines) + "\n"
 
 
-def _row(one: Entry) -> str:
-    claim = one.claim
-    measured = "<br>".join([*one.measured(), *([f"*{one.found.on}*"] if one.found else [])])
-    return f"| {claim.name} | {_cell(claim.says)} ({_cell(claim.where)}) | {_cell(measured)} | **{one.verdict}** |"
+def _row(entry: Entry) -> str:
+    claim = entry.claim
+    measured = "<br>".join([*entry.measured(), *([f"*{entry.finding.on}*"] if entry.finding else [])])
+    return f"| {claim.name} | {_cell(claim.says)} ({_cell(claim.where)}) | {_cell(measured)} | **{entry.verdict}** |"
 
 
 def _cell(text: str) -> str:
@@ -90,5 +91,5 @@ def _cell(text: str) -> str:
 
 
 def _counted(ledger: Ledger) -> str:
-    said = [f"{verdict} {count}" for verdict, count in ledger.counts().items() if count]
-    return f"{len(ledger.entries)} claims: {', '.join(said)}"
+    counts = [f"{verdict} {count}" for verdict, count in ledger.counts().items() if count]
+    return f"{len(ledger.entries)} claims: {', '.join(counts)}"

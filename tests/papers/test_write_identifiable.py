@@ -6,7 +6,7 @@ from papers.write_identifiable import interval, verdict
 
 
 def test_interval_when_runs_and_texts_both_vary_then_covers_at_its_rate() -> None:
-    """Three runs of texts, each with a chance of its own: the truth is 0.5, and 95 % or a little more must hold it."""
+    """Three runs with a random effect each: the true mean is 0.5, and about 95 % of the intervals must contain it."""
     chance = np.random.default_rng(0)
     held = []
     for _ in range(400):
@@ -16,8 +16,8 @@ def test_interval_when_runs_and_texts_both_vary_then_covers_at_its_rate() -> Non
     assert 0.93 <= np.mean(held) <= 0.995
 
 
-def test_verdict_when_an_interval_is_given_then_says_what_it_shows() -> None:
+def test_verdict_when_an_interval_is_given_then_names_the_difference() -> None:
     assert verdict(0.002, 0.005) == "equal within a point"
     assert verdict(0.02, 0.01) == "add is better"
     assert verdict(-0.02, 0.01) == "con is better"
-    assert verdict(0.02, 0.03) == "no difference found"
+    assert verdict(0.02, 0.03) == "no significant difference"
