@@ -1,4 +1,4 @@
-"""What ALTI costs, as a ratio to the model's forward pass and to the slow twin, and what it holds."""
+"""Cost of ALTI relative to a forward pass and to the literal implementation, and its memory."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ from thalweg.capture.record import Capture
 
 
 def published(capture: Capture) -> None:
-    """The public way to the same numbers: all heads' parts at once, [head query key width] per layer."""
+    """The published implementation: the parts of all heads at once, [head query key width] per layer."""
     for block in capture.blocks:
         vectors = block.attention.values() @ block.projection  # [head key width]
         parts = torch.einsum("hij,hjd->hijd", block.weights(), vectors).sum(0)  # [query key width]

@@ -1,4 +1,4 @@
-"""What a capture costs, as a ratio to the same model's plain forward pass, and what it holds."""
+"""Cost of a capture relative to a plain forward pass of the same model, and its memory."""
 
 import sys
 

@@ -41,7 +41,7 @@ def random_attention(layers: int, n: int, causal: bool = False) -> np.ndarray:
 
 
 def real_attention() -> np.ndarray:
-    """A text of about 64 tokens in the model that ships."""
+    """A text of about 64 tokens in the bundled model."""
     capture = tw.load().capture(TEXT)
     return with_residual(np.stack([block.weights().mean(0).double().numpy() for block in capture.blocks]))
 
