@@ -1,4 +1,4 @@
-"""What the documents show is run as it stands."""
+"""README and docs: their code runs, their links resolve, and their tables match the commands that write them."""
 
 import re
 import shlex
@@ -54,3 +54,18 @@ def test_page_when_it_links_to_a_file_then_the_file_is_there(page: Path) -> None
     for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if not link.startswith("http"):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_choosing_a_method_when_it_cites_numbers_then_they_are_those_of_the_results_page() -> None:
+    """Every cell with an interval must stand in the row of the same method on the page that the bench wrote."""
+    results = (ROOT / "docs" / "faithfulness_results.md").read_text().split("\n## ")[1]
+    cited = 0
+    for line in (ROOT / "docs" / "choosing_a_method.md").read_text().splitlines():
+        match = re.match(r"\| \**`(\w+)`\** \|", line)
+        if match is None:
+            continue
+        row = next(row for row in results.splitlines() if row.startswith(f"| `{match[1]}` |")).replace("*", "")
+        for cell in re.findall(r"-?\d\.\d+ \[[^]]+\]", line):
+            assert cell in row, (match[1], cell)
+            cited += 1
+    assert cited == 30
