@@ -16,8 +16,10 @@ from transformers import (
 import thalweg as tw
 from tests.families import BY_NAME, randomise
 from tests.tiny import wordpiece
-from thalweg.capture import prove, run
-from thalweg.capture.algebra import Wiring
+from thalweg.capture import run
+from thalweg.capture.anatomy import Anatomy
+from thalweg.capture.discover.block import Wiring
+from thalweg.capture.prove import block as prove
 from thalweg.capture.record import Attention, Capture
 from thalweg.decompose.attention_graph import block_weights
 
@@ -25,13 +27,13 @@ PRECISIONS = [torch.float32, torch.bfloat16]
 each_precision = pytest.mark.parametrize("dtype", PRECISIONS, ids=["float32", "bfloat16"])
 
 
-def learnt(name: str, dtype: torch.dtype) -> tuple[PreTrainedModel, dict, run.Anatomy]:
+def learnt(name: str, dtype: torch.dtype) -> tuple[PreTrainedModel, dict, Anatomy]:
     family = BY_NAME[name]
     model = family.build().bfloat16() if dtype == torch.bfloat16 else family.build()
     return model, family.inputs(1, 12), run.learn(model, family.inputs(1, 9))
 
 
-def forged(anatomy: run.Anatomy, **changes: Any) -> run.Anatomy:
+def forged(anatomy: Anatomy, **changes: Any) -> run.Anatomy:
     blocks = [replace(wiring, **{k: v(wiring) for k, v in changes.items()}) for wiring in anatomy.blocks]
     return replace(anatomy, blocks=tuple(blocks))
 

@@ -13,10 +13,11 @@ import thalweg as tw
 from tests.architectures import captured
 from tests.families import BY_NAME
 from tests.tiny import SENTENCE, snapshot, tiny_subject
+from thalweg.capture.anatomy import Anatomy
+from thalweg.capture.discover.states import States
 from thalweg.capture.observe import Tap
 from thalweg.capture.record import Attention, Block, Capture
-from thalweg.capture.run import Anatomy, replay
-from thalweg.capture.states import States
+from thalweg.capture.run import replay
 from thalweg.decompose.folded import fold
 from thalweg.decompose.jacobians import _Passes, jacobians
 from thalweg.decompose.sketch import CONFIDENCE, NEGLIGIBLE, sketched_norms

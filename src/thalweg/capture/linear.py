@@ -1,11 +1,25 @@
 """A module read as an affine map, whatever its class: x ↦ x W + b."""
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from thalweg.numerics import working
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    weight: Float[Tensor, "in out"]  # as stored: half precision becomes float32 where it is used
+    bias: Float[Tensor, " out"] | None
+
+    def linear(self, parts: Tensor) -> Tensor:
+        return parts @ self.weight.to(parts.dtype)
+
+    def transposed(self, slope: Tensor) -> Tensor:
+        return slope @ self.weight.T.to(slope.dtype)
 
 
 def read_affine(
@@ -25,6 +39,13 @@ def read_affine(
         images = module(points).to(working(dtype))
     bias = images[-1]
     return images[:-1] - bias, bias
+
+
+def as_affine(module: nn.Module, dtype: torch.dtype, device: torch.device) -> Affine:
+    """A module with a matrix, whatever its class."""
+    weight = getattr(module, "weight", None)
+    assert isinstance(weight, Tensor)
+    return Affine(*read_affine(module, getattr(module, "in_features", weight.shape[-1]), dtype, device))
 
 
 def _detached(parameter: Tensor | None) -> Tensor | None:

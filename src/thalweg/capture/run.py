@@ -4,56 +4,21 @@ import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from thalweg.capture.algebra import Wiring, discover
-from thalweg.capture.attention import Call, Handler, adding_leaves
-from thalweg.capture.observe import Pass, Tap, watch
-from thalweg.capture.prove import Place, not_finite, prove_blocks
+from thalweg.capture.anatomy import Anatomy, Editor, Pooling, Witness
+from thalweg.capture.attention import Handler, adding_leaves
+from thalweg.capture.discover.block import Wiring, discover
+from thalweg.capture.discover.mlp import UpperWiring, discover_upper
+from thalweg.capture.discover.states import find_states, what_goes_round
+from thalweg.capture.discover.tokenwise import check_tokenwise, embedding_leaves
+from thalweg.capture.observe import Pass, watch
+from thalweg.capture.prove.block import Place, not_finite, prove_blocks
 from thalweg.capture.record import Block, Role
-from thalweg.capture.states import States, find_states, what_goes_round
-from thalweg.capture.tokenwise import check_tokenwise, embedding_leaves
-from thalweg.capture.upper_wiring import UpperWiring, discover_upper
 from thalweg.errors import ModelError
-
-Pooling = Literal["first", "last", "all"]
-
-
-@dataclass(frozen=True)
-class Anatomy:
-    """What is learnt about a model once: its blocks' wiring, and which positions its logits are read from."""
-
-    blocks: tuple[Wiring, ...]
-    roles: tuple[Role, ...]
-    pooling: Pooling | None
-    through_registry: bool
-    upper: UpperWiring | str  # what stands above attention, or why it was not looked for
-    states: States
-
-    @property
-    def taps(self) -> set[Tap]:
-        found = set()
-        for wiring in self.blocks:
-            found |= {wiring.residual, wiring.total, wiring.parallel, wiring.output}
-        return found - {None}
-
-
-@runtime_checkable
-class Witness(Protocol):
-    """A handler of attention calls that also chooses, knowing the model, which tensors are kept."""
-
-    def __call__(self, call: Call) -> tuple[Tensor, Tensor | None]: ...
-    def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]: ...
-
-
-@runtime_checkable
-class Editor(Witness, Protocol):
-    """A witness that is given the tensors at its taps as they pass, and decides what the model goes on with."""
-
-    def edit(self, tap: Tap, value: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)

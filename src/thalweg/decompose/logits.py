@@ -8,10 +8,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from thalweg.capture.path import Piece, allowed_error
+from thalweg.capture.prove.linear_path import Piece, allowed_error
+from thalweg.capture.prove.mlp import Upper
 from thalweg.capture.record import Capture
 from thalweg.capture.target import Target
-from thalweg.capture.upper import Upper
 from thalweg.errors import InputError, ProofError
 from thalweg.numerics import relative_error, working
 

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from thalweg.capture.anatomy import Anatomy
 from thalweg.capture.attention import Call
 from thalweg.capture.observe import EnoughError, Tap
 from thalweg.capture.record import Capture
-from thalweg.capture.run import Anatomy
 from thalweg.capture.target import Start
 from thalweg.errors import ModelError
 

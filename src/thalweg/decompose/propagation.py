@@ -14,10 +14,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from thalweg.capture.linear import Affine
 from thalweg.capture.norm import Norm
-from thalweg.capture.path import Affine, NormAt, Path, Piece, allowed_error
+from thalweg.capture.prove.linear_path import LinearPath, NormAt, Piece, allowed_error
+from thalweg.capture.prove.mlp import Feedforward
 from thalweg.capture.record import Block, Capture
-from thalweg.capture.upper import Feedforward
 from thalweg.decompose.logits import Answer
 from thalweg.decompose.parts import CHUNK_ELEMENTS
 from thalweg.errors import InputError, ProofError
@@ -60,7 +61,7 @@ class Propagation:
         return parts + _shares(parts @ bias)[..., None] * bias
 
     def attention(
-        self, block: Block, values: Path | str, parts: Sources, rows: list[int]
+        self, block: Block, values: LinearPath | str, parts: Sources, rows: list[int]
     ) -> Float[Tensor, "row source width"]:
         """The parts of a block's output at `rows`, from those of its input at all positions."""
         if isinstance(values, str):
@@ -122,7 +123,7 @@ class Propagation:
         return parts if norm is None else self.through([NormAt(norm, norm.deviation(point))], parts)
 
     def _checked(
-        self, path: Path, start: Tensor, end: Tensor, parts: Sources, name: str
+        self, path: LinearPath, start: Tensor, end: Tensor, parts: Sources, name: str
     ) -> Float[Tensor, "token source out"]:
         """Parts taken along a path, few rows at a time; the path itself must lead to what really flowed."""
         step = max(1, CHUNK_ELEMENTS // (4 * parts.shape[1] * parts.shape[2]))

@@ -12,9 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from thalweg.capture.anatomy import Anatomy
 from thalweg.capture.attention import Call
 from thalweg.capture.observe import EnoughError, Tap
-from thalweg.capture.run import Anatomy, replay
+from thalweg.capture.run import replay
 from thalweg.errors import ModelError
 from thalweg.faithfulness.case import Case
 from thalweg.faithfulness.operators import Reading

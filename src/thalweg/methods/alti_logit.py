@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from thalweg.capture.path import NormAt
+from thalweg.capture.prove.linear_path import NormAt
+from thalweg.capture.prove.mlp import upper_half
 from thalweg.capture.record import Capture
 from thalweg.capture.target import Target
-from thalweg.capture.upper import upper_half
 from thalweg.decompose.contribution_graph import step_of
 from thalweg.decompose.contributions import proximity
 from thalweg.decompose.logits import answer, assumptions, require_sum, terms

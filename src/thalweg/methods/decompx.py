@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from thalweg.capture.prove.mlp import upper_half
 from thalweg.capture.record import Capture
 from thalweg.capture.target import Target
-from thalweg.capture.upper import upper_half
 from thalweg.decompose.logits import answer, assumptions, require_sum, terms
 from thalweg.decompose.propagation import Propagation
 from thalweg.methods.params import LogitParams, option

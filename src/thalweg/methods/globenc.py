@@ -6,9 +6,9 @@ import torch
 
 from thalweg.aggregate.rollout import rollout
 from thalweg.axes import TokenMap
+from thalweg.capture.prove.mlp import Feedforward, upper_half
 from thalweg.capture.record import Block, Capture
 from thalweg.capture.target import Target
-from thalweg.capture.upper import Feedforward, upper_half
 from thalweg.decompose.contributions import norms
 from thalweg.decompose.parts import decompose
 from thalweg.decompose.rows import normalised

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from thalweg.aggregate.rollout import rollout
+from thalweg.capture.anatomy import Anatomy
 from thalweg.capture.attention import Call
 from thalweg.capture.observe import Tap
 from thalweg.capture.record import Capture
-from thalweg.capture.run import Anatomy
 from thalweg.capture.target import Target
 from thalweg.decompose.contribution_graph import step_of
 from thalweg.methods.params import option

@@ -14,10 +14,11 @@ from torch import Tensor
 from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 import thalweg.encoders  # noqa: F401 - registers its models with AutoModel
+from thalweg.capture.anatomy import Anatomy
 from thalweg.capture.attention import Handler
 from thalweg.capture.observe import Pass
 from thalweg.capture.record import Capture
-from thalweg.capture.run import Anatomy, check_ready, learn, replay, run
+from thalweg.capture.run import check_ready, learn, replay, run
 from thalweg.digests import config_digest, tokenizer_digest, weights_digest
 from thalweg.errors import InputError, ModelError
 from thalweg.models.encode import Encoded, ModelInput, encode

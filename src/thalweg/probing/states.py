@@ -8,11 +8,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from thalweg.capture.anatomy import Anatomy
 from thalweg.capture.attention import Call
 from thalweg.capture.observe import EnoughError, Tap
-from thalweg.capture.prove import not_finite
+from thalweg.capture.prove.block import not_finite
 from thalweg.capture.record import Capture
-from thalweg.capture.run import Anatomy, check_ready, replay
+from thalweg.capture.run import check_ready, replay
 from thalweg.errors import InputError, ProofError
 from thalweg.models.encode import Encoded, encode
 from thalweg.models.load import Subject

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from thalweg.axes import Hidden
+from thalweg.capture.anatomy import Anatomy
 from thalweg.capture.attention import Call
+from thalweg.capture.discover.mlp import SecondHalf, UpperWiring
 from thalweg.capture.norm import Norm
 from thalweg.capture.observe import Tap
-from thalweg.capture.path import Path, allowed_error, read_path
+from thalweg.capture.prove.linear_path import LinearPath, allowed_error, read_path
 from thalweg.capture.record import Block, Capture
-from thalweg.capture.run import Anatomy
-from thalweg.capture.upper_wiring import SecondHalf, UpperWiring
 from thalweg.errors import InputError, ProofError
 from thalweg.numerics import relative_error, working, worst
 
@@ -31,7 +31,7 @@ class Feedforward:
     summed: Hidden
     norm: Norm | None
     output: Hidden
-    inside: Path | str
+    inside: LinearPath | str
 
     @property
     def given(self) -> Hidden:
@@ -43,9 +43,9 @@ class Feedforward:
 class Upper:
     """What stands above attention, for one example; a sentence says what could not be found."""
 
-    values: tuple[Path | str, ...]  # from each block's input to its values, [token head*value_size]
+    values: tuple[LinearPath | str, ...]  # from each block's input to its values, [token head*value_size]
     layers: tuple[Feedforward, ...]
-    readout: Path | str
+    readout: LinearPath | str
 
 
 @dataclass(eq=False)
@@ -87,7 +87,7 @@ def upper_half(capture: Capture) -> Upper:
         layers.append(layer)
     first = capture.blocks[0].input
 
-    def read(sites: tuple | str) -> Path | str:
+    def read(sites: tuple | str) -> LinearPath | str:
         return sites if isinstance(sites, str) else read_path(model, sites, first.dtype, first.device)
 
     values = tuple(read(sites) for sites in wiring.values)

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from thalweg.capture.algebra import Wiring
+from thalweg.capture.discover.block import Wiring
+from thalweg.capture.discover.mlp import SecondHalf, UpperWiring
+from thalweg.capture.discover.tokenwise import embedding_leaves
 from thalweg.capture.observe import Pass, Tap, watch
 from thalweg.capture.record import Role
-from thalweg.capture.tokenwise import embedding_leaves
-from thalweg.capture.upper_wiring import SecondHalf, UpperWiring
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ from math import tanh
 import torch
 from torch import Tensor, nn
 
-from thalweg.capture.algebra import Search, State, Wiring, as_state, distinct, multiple
+from thalweg.capture.discover.block import Search, State, Wiring, as_state, distinct, multiple
+from thalweg.capture.linear import as_affine
 from thalweg.capture.norm import NormSite
 from thalweg.capture.observe import Pass, Tap
-from thalweg.capture.path import (
+from thalweg.capture.sites import (
     CURVES,
     GATES,
     AffineSite,
@@ -28,7 +29,6 @@ from thalweg.capture.path import (
     Rows,
     ScaleSite,
     Site,
-    as_affine,
     pooling_weights,
 )
 from thalweg.numerics import relative_error

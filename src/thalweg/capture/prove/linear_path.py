@@ -8,105 +8,28 @@ the value it had. So what arrives is a sum over whatever the start is a sum of.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from thalweg.axes import Hidden
-from thalweg.capture.linear import read_affine
+from thalweg.capture.linear import Affine, as_affine
 from thalweg.capture.norm import Norm, NormSite
+from thalweg.capture.sites import (
+    GATES,
+    AffineSite,
+    BiasSite,
+    ColumnsSite,
+    Curve,
+    CurveSite,
+    GateSite,
+    PoolSite,
+    ScaleSite,
+    Site,
+    pooling_weights,
+)
 from thalweg.numerics import tolerance
-
-Curve = Callable[[Tensor], Tensor]
-CURVES: dict[str, Curve] = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "quick_gelu": lambda z: z * torch.sigmoid(1.702 * z),
-    "silu": F.silu,
-    "relu_squared": lambda z: F.relu(z).square(),
-    "tanh": torch.tanh,
-    "mish": F.mish,
-    "elu": F.elu,
-}
-GATES: dict[str, Curve] = {**CURVES, "sigmoid": torch.sigmoid}  # a gate need not pass through the origin
-SIZED: dict[str, Callable[[Tensor, float], Tensor]] = {
-    "times": lambda z, size: z * size,
-    "clip": lambda z, size: z.clamp(-size, size),
-    "soft_cap": lambda z, size: size * torch.tanh(z / size),
-}
-Rows = Literal["first", "last"] | int  # a number: the mean of all rows from there on
-
-
-@dataclass(frozen=True)
-class AffineSite:
-    module: str
-
-
-@dataclass(frozen=True)
-class BiasSite:
-    """A parameter that is added to what an affine map returned, without a module of its own."""
-
-    parameter: str
-
-
-@dataclass(frozen=True)
-class ScaleSite:
-    """A module that multiplies each channel with a number of its own."""
-
-    module: str
-
-
-@dataclass(frozen=True)
-class ColumnsSite:
-    """Some columns of what an affine map returned, in some order: values out of queries, keys and values."""
-
-    columns: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class CurveSite:
-    name: str
-    size: float = 0.0
-
-    def curve(self) -> Curve:
-        if self.name in CURVES:
-            return CURVES[self.name]
-        return lambda z: SIZED[self.name](z, self.size)
-
-
-@dataclass(frozen=True)
-class GateSite:
-    """Multiplication with f(gate), where the gate is itself reached from the start of the path."""
-
-    name: str
-    gate: "tuple[Site, ...]"
-
-
-@dataclass(frozen=True)
-class PoolSite:
-    """One vector out of the rows of all tokens: one of them, their mean, or several such side by side."""
-
-    rows: tuple[Rows, ...]
-
-
-Site = NormSite | AffineSite | BiasSite | ScaleSite | ColumnsSite | CurveSite | GateSite | PoolSite
-
-
-@dataclass(frozen=True, eq=False)
-class Affine:
-    weight: Float[Tensor, "in out"]  # as stored: half precision becomes float32 where it is used
-    bias: Float[Tensor, " out"] | None
-
-    def linear(self, parts: Tensor) -> Tensor:
-        return parts @ self.weight.to(parts.dtype)
-
-    def transposed(self, slope: Tensor) -> Tensor:
-        return slope @ self.weight.T.to(slope.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +82,7 @@ Step = Affine | Callable[[Hidden, Hidden], Piece]  # from the point where it sta
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class LinearPath:
     """Steps with the numbers that their modules have now, in the order in which they are taken."""
 
     steps: tuple[Step, ...]
@@ -181,7 +104,7 @@ def allowed_error(dtype: torch.dtype, width: int) -> float:
     return max(tolerance(dtype, width), tolerance(torch.float32, width))
 
 
-def read_path(model: nn.Module, sites: Sequence[Site], dtype: torch.dtype, device: torch.device) -> Path:
+def read_path(model: nn.Module, sites: Sequence[Site], dtype: torch.dtype, device: torch.device) -> LinearPath:
     """The path with the model's present numbers; `dtype` is the one that the model works in."""
     steps: list[Step] = []
     for site in sites:
@@ -191,7 +114,7 @@ def read_path(model: nn.Module, sites: Sequence[Site], dtype: torch.dtype, devic
             steps.append(_altered(affine, site, model))
         else:
             steps.append(_read(model, site, dtype, device))
-    return Path(tuple(steps))
+    return LinearPath(tuple(steps))
 
 
 def _altered(affine: Affine, site: BiasSite | ColumnsSite, model: nn.Module) -> Affine:
@@ -226,26 +149,10 @@ def _read(
     return lambda point, _: Pool(torch.stack([pooling_weights(rows, point) for rows in site.rows]))
 
 
-def as_affine(module: nn.Module, dtype: torch.dtype, device: torch.device) -> Affine:
-    """A module with a matrix, whatever its class."""
-    weight = getattr(module, "weight", None)
-    assert isinstance(weight, Tensor)
-    return Affine(*read_affine(module, getattr(module, "in_features", weight.shape[-1]), dtype, device))
-
-
 def origin_slope(curve: Curve, point: Hidden) -> Hidden:
     """f(z)/z, the slope of the line from the origin through the curve; at zero that of a point beside it."""
     beside = torch.where(point.abs() < 1e-12, 1e-12, point)
     return curve(beside) / beside
-
-
-def pooling_weights(rows: Rows, point: Hidden) -> Float[Tensor, " token"]:
-    weights = torch.zeros_like(point[:, 0])
-    if isinstance(rows, int):
-        weights[rows:] = 1 / max(1, len(point) - rows)
-    else:
-        weights[0 if rows == "first" else -1] = 1
-    return weights
 
 
 @torch.no_grad()

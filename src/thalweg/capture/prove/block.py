@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from thalweg.capture.algebra import Wiring
 from thalweg.capture.attention import Call
+from thalweg.capture.discover.block import Wiring
 from thalweg.capture.linear import read_affine
 from thalweg.capture.observe import Tap
 from thalweg.capture.record import Attention, Block, Role

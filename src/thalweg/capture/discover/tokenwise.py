@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from thalweg.capture.algebra import Wiring
+from thalweg.capture.discover.block import Wiring
 from thalweg.capture.observe import Pass
 from thalweg.capture.record import Role
 from thalweg.errors import ProofError
