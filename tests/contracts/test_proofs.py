@@ -18,7 +18,7 @@ from tests.families import BY_NAME, randomise
 from tests.tiny import wordpiece
 from thalweg.capture import run
 from thalweg.capture.anatomy import Anatomy
-from thalweg.capture.discover.block import Wiring
+from thalweg.capture.discover.block import BlockWiring
 from thalweg.capture.prove import block as prove
 from thalweg.capture.record import Attention, Capture
 from thalweg.decompose.attention_graph import block_weights
@@ -38,7 +38,7 @@ def forged(anatomy: Anatomy, **changes: Any) -> run.Anatomy:
     return replace(anatomy, blocks=tuple(blocks))
 
 
-def other_norm(wiring: Wiring) -> Any:
+def other_norm(wiring: BlockWiring) -> Any:
     site = wiring.norm or wiring.branch_norm
     assert site is not None
     return replace(site, offset=not site.offset)
@@ -64,9 +64,9 @@ def other_norm(wiring: Wiring) -> Any:
 def test_wiring_when_forged_then_is_refused(name: str, changes: dict, dtype: torch.dtype) -> None:
     model, inputs, anatomy = learnt(name, dtype)
     inputs = {k: v.to(dtype) if v.is_floating_point() else v for k, v in inputs.items()}
-    run.run(model, inputs, anatomy, None)
-    with pytest.raises(tw.ProofError, match="refused rather than guessed"):
-        run.run(model, inputs, forged(anatomy, **changes), None)
+    run.capture_blocks(model, inputs, anatomy, None)
+    with pytest.raises(tw.ProofError, match="cannot be verified"):
+        run.capture_blocks(model, inputs, forged(anatomy, **changes), None)
 
 
 @each_precision
@@ -96,15 +96,15 @@ def test_attention_when_misread_then_is_refused(
 
     monkeypatch.setattr(prove, "_attention", misread)
     with pytest.raises(tw.ProofError, match="weights times values"):
-        run.run(model, inputs, anatomy, None)
+        run.capture_blocks(model, inputs, anatomy, None)
 
 
 def test_projection_when_its_bias_is_forgotten_then_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs, anatomy = learnt("bert", torch.float32)
     honest = prove.read_affine
     monkeypatch.setattr(prove, "read_affine", lambda *given: (honest(*given)[0], None))
-    with pytest.raises(tw.ProofError, match="input plus attention branch"):
-        run.run(model, inputs, anatomy, None)
+    with pytest.raises(tw.ProofError, match="input plus the attention branch"):
+        run.capture_blocks(model, inputs, anatomy, None)
 
 
 def test_weights_when_a_row_is_not_a_number_then_are_refused() -> None:

@@ -14,7 +14,8 @@ from tests.architectures import captured
 from tests.families import BY_NAME
 from tests.tiny import SENTENCE, snapshot, tiny_subject
 from thalweg.capture.anatomy import Anatomy
-from thalweg.capture.discover.states import States
+from thalweg.capture.discover.states import StateTaps
+from thalweg.capture.missing import Missing
 from thalweg.capture.observe import Tap
 from thalweg.capture.record import Attention, Block, Capture
 from thalweg.capture.run import replay
@@ -39,7 +40,7 @@ class Frozen(nn.Module):
         return self.layers[-1](states)
 
 
-def frozen(weights: Tensor, maps: Tensor, round_entries: str = "") -> Capture:
+def frozen(weights: Tensor, maps: Tensor, entry_bypass: str = "") -> Capture:
     """A capture of that model, made by hand."""
     model, states = Frozen(weights, maps), torch.randn(weights.shape[-1], maps.shape[-1])
     layers, heads, count, _ = weights.shape
@@ -51,7 +52,7 @@ def frozen(weights: Tensor, maps: Tensor, round_entries: str = "") -> Capture:
         parallel=False, queries=everything, keys=everything, parity=0.0, sum_error=0.0, tolerance=1e-4,
     )  # fmt: skip
     places = tuple(Tap(f"layers.{number}", "in", 0, 0) for number in range(layers + 1))
-    anatomy = Anatomy((), (), None, True, "", States(places[:1], places[1:], "", round_entries))
+    anatomy = Anatomy((), (), None, True, Missing("made by hand"), StateTaps(places[:1], places[1:], "", entry_bypass))
 
     def again(handle: Any, copies: int = 1) -> Any:
         return replay(model, {"states": states.repeat(copies, 1, 1)}, anatomy, handle)
@@ -291,7 +292,7 @@ def test_method_when_the_model_is_in_half_precision_then_says_so() -> None:
         ({"rtol": 2.0}, "rtol was given 2.0; expected"),
         ({"norm": "spectral"}, "cannot be sketched"),
         ({"norm": "nuclear"}, "frobenius or spectral"),
-        ({"layer": 9}, "layer 9 was asked for"),
+        ({"layer": 9}, "layer 9"),
     ],
 )
 def test_parameter_when_wrong_then_is_refused_in_a_sentence(params: dict, said: str) -> None:

@@ -1,4 +1,4 @@
-"""What is learnt about a model once, and handlers that choose by it what they see of a pass."""
+"""The anatomy of a model, learnt once, and handlers that use it to choose which tensors of a pass they see."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
@@ -6,9 +6,10 @@ from typing import Literal, Protocol, runtime_checkable
 from torch import Tensor, nn
 
 from thalweg.capture.attention import Call
-from thalweg.capture.discover.block import Wiring
-from thalweg.capture.discover.mlp import UpperWiring
-from thalweg.capture.discover.states import States
+from thalweg.capture.discover.block import BlockWiring
+from thalweg.capture.discover.mlp import StreamWiring
+from thalweg.capture.discover.states import StateTaps
+from thalweg.capture.missing import Missing
 from thalweg.capture.observe import Tap
 from thalweg.capture.record import Role
 
@@ -17,26 +18,29 @@ Pooling = Literal["first", "last", "all"]
 
 @dataclass(frozen=True)
 class Anatomy:
-    """What is learnt about a model once: its blocks' wiring, and which positions its logits are read from."""
+    """The wiring of all blocks, where hidden states are seen, and which positions the logits are read from."""
 
-    blocks: tuple[Wiring, ...]
+    blocks: tuple[BlockWiring, ...]
     roles: tuple[Role, ...]
     pooling: Pooling | None
     through_registry: bool
-    upper: UpperWiring | str  # what stands above attention, or why it was not looked for
-    states: States
+    stream: StreamWiring | Missing
+    states: StateTaps
 
     @property
     def taps(self) -> set[Tap]:
-        found = set()
-        for wiring in self.blocks:
-            found |= {wiring.residual, wiring.total, wiring.parallel, wiring.output}
-        return found - {None}
+        """The taps that proving the blocks needs."""
+        return {
+            tap
+            for wiring in self.blocks
+            for tap in (wiring.residual, wiring.total, wiring.parallel, wiring.output)
+            if tap is not None
+        }
 
 
 @runtime_checkable
 class Witness(Protocol):
-    """A handler of attention calls that also chooses, knowing the model, which tensors are kept."""
+    """A handler of attention calls that also chooses which tensors of the pass are kept."""
 
     def __call__(self, call: Call) -> tuple[Tensor, Tensor | None]: ...
     def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]: ...
@@ -44,6 +48,6 @@ class Witness(Protocol):
 
 @runtime_checkable
 class Editor(Witness, Protocol):
-    """A witness that is given the tensors at its taps as they pass, and decides what the model goes on with."""
+    """A witness that receives the tensors at its taps as they pass and returns the ones the model continues with."""
 
     def edit(self, tap: Tap, value: Tensor) -> Tensor: ...

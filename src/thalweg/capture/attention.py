@@ -1,8 +1,8 @@
-"""Stand between a model and its attention kernels: see each call, and decide what it returns.
+"""Intercept the attention calls of a model: observe each call and decide what it returns.
 
-transformers sends the attention of its models through one registry, by the name in the model's config.
-For the time of a `with` block the model is switched to a name of ours that still calls the model's own
-kernel. Everything is put back afterwards, whatever happened in between.
+transformers dispatches attention through one registry, by the implementation named in the model's config. Inside a
+`with` block the config points to an implementation of ours, which still calls the model's own kernel. The config is
+restored on exit, also after an exception.
 """
 
 import sys
@@ -26,9 +26,9 @@ PREFIX = "thalweg_"
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """What a model asked its attention kernel, as a batch; `run` answers with the model's own kernel."""
+    """One batched call of an attention kernel; `run` returns the result of the model's own kernel."""
 
-    module: nn.Module | None  # None, and no query and key, where the model went round the registry
+    module: nn.Module | None  # None, like query and key, if the model bypasses the registry
     query: Tensor | None  # [batch head query size]
     key: Tensor | None  # [batch kv_head key size]
     value: Tensor  # [batch kv_head key value_size]
@@ -36,15 +36,16 @@ class Call:
     options: dict[str, Any]
     implementation: str
     run: Callable[..., tuple[Tensor, Tensor | None]]
-    weights: Tensor | None = None  # [batch head query key], where only they were seen
+    weights: Tensor | None = None  # [batch head query key], if only they were seen
 
     @property
     def causal(self) -> bool:
-        """Whether the kernel itself hides later keys (no mask says so, only a flag)."""
+        """Whether the kernel itself hides later keys: a flag tells it to, not the mask."""
         if self.implementation == "eager":
             return False
-        asked = self.options.get("is_causal")
-        causal = getattr(self.module, "is_causal", True) if asked is None else asked
+        causal = self.options.get("is_causal")
+        if causal is None:
+            causal = getattr(self.module, "is_causal", True)
         if self.implementation == "sdpa":
             alone = self.query is not None and self.query.shape[2] == 1
             return bool(causal) and self.mask is None and not alone
@@ -52,7 +53,7 @@ class Call:
 
     @property
     def window(self) -> int | None:
-        """Keys further back than this are hidden by the kernel itself; only flash kernels do that."""
+        """Distance from which the kernel itself hides keys; only flash kernels do so."""
         return self.options.get("sliding_window") if "flash" in self.implementation else None
 
 
@@ -60,7 +61,7 @@ Handler = Callable[[Call], tuple[Tensor, Tensor | None]]
 
 
 def adding_leaves() -> tuple[Handler, list[Tensor]]:
-    """A handler that adds a zero to each kernel's result, and these zeros: gradients can be asked for at them."""
+    """A handler that adds a zero tensor to each kernel's result, and these zeros, to take gradients with respect to."""
     leaves: list[Tensor] = []
 
     def attend(call: Call) -> tuple[Tensor, Tensor | None]:
@@ -78,7 +79,7 @@ _switched: dict[int, tuple[PreTrainedConfig, str | None, int]] = {}  # id -> con
 
 @contextmanager
 def intercepted(model: nn.Module, handler: Handler) -> Iterator[None]:
-    """Send every attention call that this thread makes on `model` through `handler`."""
+    """Route every attention call that this thread makes on `model` through `handler`."""
     configs = _configs(model)
     token = _handler.set(handler)
     entered: list[PreTrainedConfig] = []
@@ -94,21 +95,21 @@ def intercepted(model: nn.Module, handler: Handler) -> Iterator[None]:
 
 
 def _configs(model: nn.Module) -> list[PreTrainedConfig]:
-    found: dict[int, PreTrainedConfig] = {}
+    configs: dict[int, PreTrainedConfig] = {}
 
     def add(config: object) -> None:
-        if isinstance(config, PreTrainedConfig) and id(config) not in found:
-            found[id(config)] = config
+        if isinstance(config, PreTrainedConfig) and id(config) not in configs:
+            configs[id(config)] = config
             for name in config.sub_configs:
                 add(getattr(config, name, None))
 
     for module in model.modules():
         add(getattr(module, "config", None))
-    return list(found.values())
+    return list(configs.values())
 
 
 def _switch(config: PreTrainedConfig) -> None:
-    """Point the config at our name; a config shared by two captures at once is switched only once."""
+    """Point the config to our implementation; a config shared by concurrent captures is switched once."""
     with _lock:
         known = _switched.get(id(config))
         if known:
@@ -132,8 +133,8 @@ def _register(implementation: str) -> str:
     name = PREFIX + implementation
     if implementation not in ALL_MASK_ATTENTION_FUNCTIONS:
         raise ModelError(
-            f"the model uses the attention implementation {implementation!r}, whose masks are unknown; "
-            'load it with attn_implementation="sdpa" or "eager"'
+            f"the masks of the attention implementation {implementation!r} are not supported; "
+            'load the model with attn_implementation="sdpa" or "eager"'
         )
     if name not in AttentionInterface._global_mapping:
         AttentionInterface.register(name, partial(_attention, implementation))
@@ -157,8 +158,8 @@ def _attention(
         return run()
     if attention_mask is not None and not isinstance(attention_mask, torch.Tensor):
         raise ModelError(
-            f"{type(module).__name__} hides keys with a {type(attention_mask).__name__}, which cannot "
-            'be read; load the model with attn_implementation="sdpa" or "eager"'
+            f"{type(module).__name__} masks keys with a {type(attention_mask).__name__}, which is not supported; "
+            'load the model with attn_implementation="sdpa" or "eager"'
         )
     return handler(Call(module, query, key, value, attention_mask, dict(options), implementation, run))
 
@@ -175,13 +176,13 @@ def _answer(
     key: Tensor | None = None,
     value: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """What the model's own kernel returns, for its own tensors or for others in their place."""
-    given = ((own_query, query), (own_key, key), (own_value, value))
-    return kernel(module, *(own if other is None else other for own, other in given), mask, **options)
+    """Call the model's own kernel, with its own tensors unless others are passed in their place."""
+    pairs = ((own_query, query), (own_key, key), (own_value, value))
+    return kernel(module, *(own if other is None else other for own, other in pairs), mask, **options)
 
 
 def _own_kernel(module: nn.Module, implementation: str) -> Callable[..., Any]:
-    """The kernel the model would have called: from the registry and the file its class was written in."""
+    """The kernel that the model would have called, looked up where the file of its class looks it up."""
     for base in type(module).__mro__:
         space = vars(sys.modules.get(base.__module__, object())) if base is not object else {}
         if "ALL_ATTENTION_FUNCTIONS" in space:
@@ -190,6 +191,6 @@ def _own_kernel(module: nn.Module, implementation: str) -> Callable[..., Any]:
             if kernel is not None:
                 return kernel
     raise ModelError(
-        f"{type(module).__module__}.{type(module).__name__} asks for {implementation!r} attention, "
-        "but the file of its class does not say which function that is"
+        f"{type(module).__module__}.{type(module).__name__} uses {implementation!r} attention, "
+        "but its module does not define that kernel"
     )

@@ -1,4 +1,4 @@
-"""The checks that every result makes on the blocks it reads."""
+"""The checks behind every result: parity and sum of parts of the blocks it used."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from thalweg.receipt import Check
 
 
 def block_checks(blocks: Iterable[Block], parity: tuple[float, ...] = ()) -> dict[str, Check]:
-    """Parity and sum of parts of these blocks; `parity` replaces the blocks' own where other rows were read."""
+    """Parity and sum of parts of these blocks; `parity` overrides the blocks' own where other rows were read."""
     blocks = tuple(blocks)
     return {
         "parity": Check(

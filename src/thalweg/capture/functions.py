@@ -1,8 +1,8 @@
-"""Attention of models that go round the registry, seen as what it is: softmax, then a product.
+"""Intercept attention of models that bypass the registry of transformers: a softmax followed by a product.
 
-GPT-J, BLOOM, MPT, Falcon, DeBERTa-v2, MPNet and others call torch directly. Here torch's own functions are
-watched: a fused attention call, or a softmax whose result is multiplied with values. In the second case
-the weights are kept as the model made them, because what was added to its logits is not known.
+GPT-J, BLOOM, MPT, Falcon, DeBERTa-v2, MPNet and others call torch directly. Here torch's own functions are watched:
+a fused attention call, or a softmax whose result is multiplied by values. In the second case the model's own weights
+are kept, because what it added to its logits is unknown.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ PRODUCT = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm
 
 @contextmanager
 def intercepted_functions(batch: int, handler: Handler) -> Iterator[None]:
-    """Send every attention that this thread computes with torch's functions through `handler`."""
+    """Route every attention that this thread computes with torch functions through `handler`."""
     with _Watch(batch, handler):
         yield
 
@@ -32,7 +32,7 @@ class _Watch(TorchFunctionMode):
         super().__init__()
         self.batch = batch
         self.handler = handler
-        self.weights: Tensor | None = None  # the softmax that waits for its product
+        self.weights: Tensor | None = None  # the last softmax, until its product is seen
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple = (), kwargs: dict | None = None
@@ -48,7 +48,7 @@ class _Watch(TorchFunctionMode):
         return result
 
     def _continues(self, left: Any) -> bool:
-        """Whether `left` is the softmax, perhaps reshaped, cast, or past a dropout that is off."""
+        """Whether `left` is the softmax, possibly reshaped, cast, or passed through inactive dropout."""
         weights = self.weights
         assert weights is not None
         return (
@@ -89,6 +89,6 @@ class _Watch(TorchFunctionMode):
             mixed = F.scaled_dot_product_attention(query, key, value, attn_mask, **options)
             return mixed.transpose(1, 2), None
 
-        asked = {"is_causal": options.get("is_causal", False), "scaling": options.get("scale")}
-        call = Call(None, query, key, value, attn_mask, asked, "sdpa", run)
+        settings = {"is_causal": options.get("is_causal", False), "scaling": options.get("scale")}
+        call = Call(None, query, key, value, attn_mask, settings, "sdpa", run)
         return self.handler(call)[0].transpose(1, 2)

@@ -1,4 +1,4 @@
-"""A module read as an affine map, whatever its class: x ↦ x W + b."""
+"""Affine maps x ↦ x W + b, read from modules of any class."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,9 @@ from thalweg.numerics import working
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    weight: Float[Tensor, "in out"]  # as stored: half precision becomes float32 where it is used
+    """x ↦ x W + b. The weight keeps its stored dtype; it is converted to that of the operand on use."""
+
+    weight: Float[Tensor, "in out"]
     bias: Float[Tensor, " out"] | None
 
     def linear(self, parts: Tensor) -> Tensor:
@@ -25,10 +27,10 @@ class Affine:
 def read_affine(
     module: nn.Module, width: int, dtype: torch.dtype, device: torch.device
 ) -> tuple[Float[Tensor, "in out"], Float[Tensor, " out"] | None]:
-    """W and b of a Linear or Conv1D as they are stored; of anything else, from what it does.
+    """W and b of a Linear or Conv1D as stored; of any other module, measured.
 
-    A quantised or adapted layer has no plain weight, but an affine map is known from where it sends
-    zero and the unit vectors.
+    A quantised or adapted layer has no plain weight, but an affine map is determined by the images of zero and the
+    unit vectors.
     """
     if type(module) is nn.Linear:
         return module.weight.detach().T, _detached(module.bias)
@@ -42,7 +44,7 @@ def read_affine(
 
 
 def as_affine(module: nn.Module, dtype: torch.dtype, device: torch.device) -> Affine:
-    """A module with a matrix, whatever its class."""
+    """The affine map of a module that has a weight matrix, whatever its class."""
     weight = getattr(module, "weight", None)
     assert isinstance(weight, Tensor)
     return Affine(*read_affine(module, getattr(module, "in_features", weight.shape[-1]), dtype, device))

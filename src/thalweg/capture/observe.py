@@ -9,14 +9,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from thalweg.capture.attention import Call, intercepted
+from thalweg.capture.attention import Call, Handler, intercepted
 from thalweg.capture.functions import intercepted_functions
 from thalweg.errors import InputError, ThalwegError
 
 
 @dataclass(frozen=True)
 class Tap:
-    """A place where a tensor can be seen: argument or result `slot` of the nth call of a module."""
+    """A place where a tensor can be observed: argument or result `slot` of the nth call of a module."""
 
     module: str
     side: Literal["in", "out"]
@@ -29,6 +29,8 @@ class Tap:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
+    """A copy of the tensor at a tap, and when it passed."""
+
     tap: Tap
     time: int
     value: Tensor
@@ -36,10 +38,10 @@ class Seen:
 
 @dataclass(eq=False)
 class Pass:
-    """What a watched pass left: its result, the attention calls in order, the tensors at the taps."""
+    """Record of a watched pass: its result, the attention calls in order, the tensors at the taps."""
 
     result: Any = None
-    calls: list[tuple[int, Call, Tensor]] = field(default_factory=list)  # time, call, kernel's output
+    calls: list[tuple[int, Call, Tensor]] = field(default_factory=list)  # time, call, kernel output
     seen: list[Seen] = field(default_factory=list)
     clock: int = 0
 
@@ -47,28 +49,33 @@ class Pass:
         self.clock += 1
         return self.clock
 
+    @property
+    def tensors(self) -> dict[Tap, Tensor]:
+        """The recorded tensors by tap."""
+        return {seen.tap: seen.value for seen in self.seen}
 
-class EnoughError(Exception):
-    """Raised by a handler or an edit that needs nothing of what follows: the pass ends here, without a result."""
+
+class StopPassError(Exception):
+    """Raised by a handler or an edit to end the pass early; the record then has no result."""
 
 
-Edit = Callable[[Tap, Tensor], Tensor]  # what the model goes on with, instead of the tensor at a tap
+Edit = Callable[[Tap, Tensor], Tensor]  # returns the tensor that the model continues with
 
 
 def watch(
     model: nn.Module,
     inputs: Mapping[str, Any],
     taps: Iterable[Tap] | None = None,
-    handle: Callable[[Call], tuple[Tensor, Tensor | None]] | None = None,
+    handle: Handler | None = None,
     through_registry: bool = True,
     edit: Edit | None = None,
 ) -> Pass:
-    """Run `model(**inputs)` once; keep copies of the tensors at `taps`, or of all when it is None.
+    """Run `model(**inputs)` once and keep copies of the tensors at `taps` (None: all of them).
 
-    `handle` decides what an attention call returns; left out, it is the model's own kernel. A model that
-    goes round transformers' registry is watched through torch's functions instead. With `edit` nothing is
-    kept: it is given the tensor at each tap and decides what the model goes on with. A handler or an edit that
-    raises `EnoughError` ends the pass there; what was seen until then is kept, without a result.
+    `handle` decides what each attention call returns (default: the model's own kernel). Models that bypass the
+    attention registry of transformers are watched through torch functions instead (`through_registry=False`).
+    With `edit` nothing is kept: it receives the tensor at each tap and returns the one the model continues with.
+    A handler or edit that raises `StopPassError` ends the pass there; the record keeps everything seen so far.
     """
     record = Pass()
     wanted = None if taps is None else set(taps)
@@ -96,7 +103,7 @@ def watch(
     with _hooks(model, names, see), attention:
         try:
             record.result = model(**inputs)
-        except EnoughError:
+        except StopPassError:
             pass
         except (IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
             if isinstance(error, ThalwegError | torch.OutOfMemoryError):
@@ -108,29 +115,29 @@ def watch(
 
 @contextmanager
 def _hooks(model: nn.Module, names: set[str] | None, see: Edit) -> Iterator[None]:
-    """Hooks on the named modules (all when None) that only the thread which set them feels."""
+    """Hook the named modules (None: all); the hooks act only in the thread that set them."""
     thread = threading.get_ident()
     handles = []
     try:
         for name, module in model.named_modules():
             if names is None or name in names:
-                look = _Look(name, see, thread)
-                handles.append(module.register_forward_pre_hook(look.before, with_kwargs=True))
-                handles.append(module.register_forward_hook(look.after))
+                hooks = _ModuleHooks(name, see, thread)
+                handles.append(module.register_forward_pre_hook(hooks.before, with_kwargs=True))
+                handles.append(module.register_forward_hook(hooks.after))
         yield
     finally:
         for handle in handles:
             handle.remove()
 
 
-class _Look:
-    """What one module is given and gives back, seen by the thread that set the hooks."""
+class _ModuleHooks:
+    """The two hooks of one module: they show its arguments and results to `see`."""
 
     def __init__(self, name: str, see: Edit, thread: int) -> None:
         self.name, self.see, self.thread, self.count = name, see, thread, 0
 
     def before(self, _: nn.Module, args: tuple, kwargs: Mapping[str, Any] | None = None) -> tuple[tuple, dict] | None:
-        if threading.get_ident() != self.thread:  # another may call while torch still sets this hook up
+        if threading.get_ident() != self.thread:  # another thread may call while torch is still registering this hook
             return None
         edited = self._edited("in", [*enumerate(args), *(kwargs or {}).items()], self.count)
         self.count += 1
@@ -145,7 +152,7 @@ class _Look:
         return _with_slots(output, edited) if edited else None
 
     def _edited(self, side: Literal["in", "out"], slots: Iterable[tuple[Any, Any]], call: int) -> dict[Any, Tensor]:
-        """What is to stand in the slots where something else stood."""
+        """The slots whose tensor was replaced, with the replacement."""
         edited = {}
         for slot, value in slots:
             if isinstance(value, Tensor) and value.is_floating_point():
@@ -166,7 +173,7 @@ def _slots(output: Any) -> Iterable[tuple[int | str | None, Any]]:
 
 
 def _with_slots(output: Any, edited: Mapping[Any, Tensor]) -> Any:
-    """The output as it was, other tensors in some of its slots."""
+    """A copy of the output with some of its tensors replaced."""
     if isinstance(output, Tensor):
         return edited[None]
     if isinstance(output, Mapping):

@@ -1,4 +1,4 @@
-"""What one forward pass left behind, for one example: frozen records, padding already cut away."""
+"""Captures: frozen records of one forward pass of one example, without padding."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,12 +22,11 @@ BLOCK_ELEMENTS = 2**23  # attention weights held at once: 32 MB in float32
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """One attention call: what it was given and what the model's own kernel returned.
+    """One attention call: its arguments and the result of the model's own kernel.
 
-    The weights are not kept. They are computed again, in blocks of rows, when they are asked for:
-    softmax(softcap(q kᵀ · scaling) + bias + mask), with a sink as one more column that is dropped.
-    Only where a model goes round the registry and computes them itself are they kept as it made them,
-    and `query` and `key` are None.
+    The weights are not stored but recomputed on demand, in blocks of rows:
+    softmax(softcap(q kᵀ · scaling) + bias + mask), with a sink as one more column that is dropped. Only for models
+    that bypass the registry are the model's own weights `kept`; `query` and `key` are then None.
     """
 
     value: Float[Tensor, "kv_head key value_size"]
@@ -49,30 +48,30 @@ class Attention:
 
     @property
     def has_sinks(self) -> bool:
-        """Whether rows may sum to less than one, because a sink took the rest."""
+        """Whether rows may sum to less than one because a sink takes the rest."""
         return self.sinks is not None
 
     def values(self) -> Float[Tensor, "head key value_size"]:
-        """Each head's value vectors, a key-value head repeated for the heads that share it."""
+        """The value vectors of each head; key-value heads are repeated for the heads that share them."""
         return self._per_head(self.value.to(working(self.value.dtype)))
 
     def keys(self) -> Float[Tensor, "head key size"] | None:
-        """Each head's keys as its kernel got them, rotated where the model rotates; None where they were not seen."""
+        """The keys of each head as the kernel received them (after rotary embedding); None if they were not seen."""
         return None if self.key is None else self._per_head(self.key.to(working(self.key.dtype)))
 
-    def bends(self, rows: slice = slice(None)) -> HeadMaps:
-        """The slope of the cap on each logit: one where there is none."""
+    def softcap_slopes(self, rows: slice = slice(None)) -> HeadMaps:
+        """The derivative of the soft cap at each logit; one if there is no cap."""
         logits = self.logits(rows)
         return torch.ones_like(logits) if self.softcap is None else 1 - torch.tanh(logits / self.softcap) ** 2
 
     def logits(self, rows: slice = slice(None)) -> HeadMaps:
-        """Scaled products of queries and keys, before anything is added."""
+        """Scaled products of queries and keys, before cap, bias and mask."""
         keys = self.keys()
         assert self.query is not None and keys is not None
         return (self.query[:, rows].to(keys.dtype) * self.scaling) @ keys.mT
 
     def weights(self, rows: slice = slice(None)) -> HeadMaps:
-        """Attention weights of the chosen query rows."""
+        """The attention weights of the chosen query rows."""
         exact = working(self.value.dtype)
         if self.kept is not None:
             return self.kept[:, rows].to(exact)
@@ -92,9 +91,9 @@ class Attention:
         return torch.cat([logits, sink], -1).softmax(-1)[..., :-1]
 
     def blocks(self, rows: slice = slice(None)) -> Iterator[tuple[slice, HeadMaps, float]]:
-        """Weights in blocks of rows that fit in memory, each with its parity: (rows, weights, error).
+        """Yield (rows, weights, parity error) in blocks of rows that fit in memory.
 
-        Parity is how far weights · values is from what the model's own kernel returned.
+        Parity compares weights · values with the result of the model's own kernel.
         """
         start, stop, stride = rows.indices(len(self.output))
         step = stride * max(1, BLOCK_ELEMENTS // (self.heads * self.value.shape[1]))
@@ -106,36 +105,36 @@ class Attention:
             yield chunk, weights, float(errors.max()) if errors.numel() else 0.0
 
     def errors(self, rows: slice, weights: HeadMaps, values: Tensor) -> Float[Tensor, "head row"]:
-        """Weights · values against what the kernel returned, relative to how much was added up: Σ_j a_ij ‖v_j‖."""
+        """Parity errors: weights · values against the kernel's result, relative to Σ_j a_ij ‖v_j‖."""
         sizes = torch.linalg.vector_norm(values, dim=-1, keepdim=True)
         both = weights @ torch.cat([values, sizes], -1)  # [head row value_size + 1]
         returned = self.output[rows].to(values.dtype).transpose(0, 1)
-        away = torch.linalg.vector_norm(both[..., :-1] - returned, dim=-1)  # [head row]
-        return away / both[..., -1].clamp_min(torch.finfo(away.dtype).tiny)
+        distance = torch.linalg.vector_norm(both[..., :-1] - returned, dim=-1)  # [head row]
+        return distance / both[..., -1].clamp_min(torch.finfo(distance.dtype).tiny)
 
     def _per_head(self, shared: Tensor) -> Tensor:
         group = self.heads // shared.shape[0]
         return shared if group == 1 else shared.repeat_interleave(group, dim=0)
 
     def visible(self) -> Bool[Tensor, "query key"]:
-        """Which keys a query may look at, in some head."""
+        """Which keys each query may attend to in at least one head."""
         if self.kept is not None:
             return (self.kept > 0).any(0)
         everything = torch.ones(len(self.output), self.value.shape[1], dtype=torch.bool, device=self.value.device)
         hidden = self._hidden(slice(None))
         return everything if hidden is None else everything & ~hidden.all(0)
 
-    def heads_see_alike(self) -> bool:
-        """Whether the same keys are hidden from all heads."""
+    def heads_share_mask(self) -> bool:
+        """Whether all heads hide the same keys."""
         hidden = None if self.mask is None else self._hidden(slice(None))
         return hidden is None or bool((hidden == hidden[:1]).all())
 
     def _hidden(self, rows: slice) -> Bool[Tensor, "any_head row key"] | None:
-        """Keys that the mask, or the kernel itself, hides from a query."""
+        """Keys that the mask or the kernel itself hides from a query."""
         hidden = None
         if self.mask is not None:
             mask = self.mask[:, rows]
-            # a mask that is added holds its type's lowest number where it means minus infinity
+            # additive masks hold the lowest number of their dtype where they mean minus infinity
             hidden = ~mask if mask.dtype == torch.bool else mask <= torch.finfo(mask.dtype).min
         if self.causal or self.window is not None:
             start, stop, stride = rows.indices(len(self.output))
@@ -149,11 +148,11 @@ class Attention:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """One attention block: how its output is made of its input and of what attention brought.
+    """One attention block: how its output is composed of its input and the attention branch.
 
-    summed = input + multiplier · branch, branch = scale ⊙ norm_b(Σ_h A_h V_h W_h + b), and output is the
-    norm of `summed` after the sum (post-norm) or `summed` itself (pre-norm; with an MLP in parallel it
-    is virtual). The optional pieces are None or one where the model has none.
+    summed = input + multiplier · branch with branch = scale ⊙ norm_b(Σ_h A_h V_h W_h + b). The output is the norm of
+    `summed` (post-norm) or `summed` itself (pre-norm). With a parallel MLP `summed` never occurs in the model; it is
+    computed. Pieces that a model does not have are None, and its multiplier is 1.
     """
 
     name: str
@@ -169,30 +168,30 @@ class Block:
     output: Hidden
     norm: Norm | None
     parallel: bool
-    queries: slice  # where this block's tokens stand among all tokens of the capture
+    queries: slice  # position of this block's tokens among all tokens of the capture
     keys: slice
     parity: float
     sum_error: float
     tolerance: float
-    heads_added: bool = False  # all heads pass the same projection: they are added, not concatenated
+    heads_added: bool = False  # heads are added before one shared projection, not concatenated
 
     @property
     def parity_tolerance(self) -> float:
-        """What recomputed attention may differ by: twice as much, since some kernels take the softmax in half."""
+        """Tolerance of parity: twice that of sums, since some kernels compute the softmax in half precision."""
         return 2 * self.tolerance
 
     def rows(self) -> Iterator[tuple[slice, HeadMaps, float]]:
-        """Attention weights in blocks of rows with their parity; a row that is off is refused."""
+        """Yield (rows, weights, parity) in blocks of rows; raise ProofError if parity fails."""
         for rows, weights, parity in self.attention.blocks():
             if not parity <= self.parity_tolerance:
                 raise ProofError(
-                    f"weights times values of {self.name!r} differ from the model's kernel by {parity:.1e} of their "
-                    f"size where {self.parity_tolerance:.1e} is allowed"
+                    f"weights times values of {self.name!r} differ from the model's kernel by a relative error of "
+                    f"{parity:.1e} (tolerance {self.parity_tolerance:.1e})"
                 )
             yield rows, weights, parity
 
     def weights(self) -> HeadMaps:
-        """All attention weights of the block at once, checked; `rows` holds fewer at a time."""
+        """All attention weights of the block, checked; `rows` needs less memory."""
         return torch.cat([weights for _, weights, _ in self.rows()], 1)
 
 
@@ -200,16 +199,17 @@ class Block:
 class Capture:
     """A verified record of one forward pass for one example.
 
-    `tokens` are all positions of the pass: of an encoder-decoder first the source, then the target.
-    `blocks` stand in the order in which they ran.
+    `tokens` are all positions of the pass; those of an encoder-decoder are the source text followed by the target
+    text. `blocks` are in execution order. `replay(handler, copies=1)` runs the same pass again with `handler`
+    deciding what each attention call returns.
     """
 
     tokens: Tokens
     blocks: tuple[Block, ...]
     logits: Tensor | None
-    readout: tuple[int, ...]  # positions that the prediction is read from
+    readout: tuple[int, ...]  # positions the prediction is read at
     provenance: dict[str, str]
-    replay: Callable[..., Pass] = field(repr=False)  # the same pass again, attention handled; `copies` of it at once
+    replay: Callable[..., Pass] = field(repr=False)
 
     @property
     def width(self) -> int:
@@ -217,25 +217,25 @@ class Capture:
 
     @property
     def has_single_answer(self) -> bool:
-        """Whether the model gives one answer for the whole text, as classifiers do."""
+        """Whether the model gives one answer for the whole text, like a classifier."""
         return self.logits is not None and self.logits.dim() == 1
 
     def updated_tokens(self) -> Bool[np.ndarray, "layer token"]:
-        """Which tokens each block updates: the blocks of an encoder-decoder leave the other text alone."""
+        """Which tokens each block updates; in an encoder-decoder a block updates one of the two texts."""
         updated = np.zeros((len(self.blocks), len(self.tokens)), dtype=bool)
         for row, block in zip(updated, self.blocks, strict=True):
             row[block.queries] = True
         return updated
 
     def upto(self, layer: int) -> tuple[Block, ...]:
-        """The blocks from the lowest to this one."""
+        """The blocks from the first up to and including this one."""
         return self.blocks[: self.blocks.index(self.block(layer)) + 1]
 
     def block(self, layer: int) -> Block:
-        """A block by its number; negative numbers count from the top."""
+        """A block by its number; negative numbers count from the last block."""
         if not -len(self.blocks) <= layer < len(self.blocks):
             raise InputError(
-                f"layer {layer} was asked for, but the model has {len(self.blocks)} attention blocks: "
-                f"use a number from 0 to {len(self.blocks) - 1}, or a negative one from the top"
+                f"layer {layer} is out of range: the model has {len(self.blocks)} attention blocks, so use 0 to "
+                f"{len(self.blocks) - 1}, or a negative number to count from the last one"
             )
         return self.blocks[layer]

@@ -1,4 +1,4 @@
-"""From inputs to captures: learn the wiring once, run one pass, prove every block of every example."""
+"""From inputs to captures: learn the anatomy once, run a pass and prove its blocks, replay it with other attention."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -11,90 +11,94 @@ from torch import Tensor, nn
 
 from thalweg.capture.anatomy import Anatomy, Editor, Pooling, Witness
 from thalweg.capture.attention import Handler, adding_leaves
-from thalweg.capture.discover.block import Wiring, discover
-from thalweg.capture.discover.mlp import UpperWiring, discover_upper
-from thalweg.capture.discover.states import find_states, what_goes_round
+from thalweg.capture.discover.block import BlockWiring, discover_blocks
+from thalweg.capture.discover.mlp import StreamWiring, discover_stream
+from thalweg.capture.discover.states import find_bypasses, find_states
 from thalweg.capture.discover.tokenwise import check_tokenwise, embedding_leaves
+from thalweg.capture.missing import Missing
 from thalweg.capture.observe import Pass, watch
-from thalweg.capture.prove.block import Place, not_finite, prove_blocks
+from thalweg.capture.prove.block import Place, non_finite_error, prove_blocks
 from thalweg.capture.record import Block, Role
 from thalweg.errors import ModelError
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """How many tokens of one example are real; `source` is None where there is only one sequence."""
+    """How many tokens of one example are real; `source` is None if there is only one sequence."""
 
     source: int | None
     target: int
 
 
 def learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
-    """Watch one short pass of `inputs` (a single example, a few tokens) and read the model's wiring."""
+    """Learn a model's anatomy from one short pass (`inputs`: a single example of a few tokens)."""
     if any(parameter.is_inference() for parameter in model.parameters()):
-        raise ModelError("the model was built under torch.inference_mode(), so no gradient passes it: load it outside")
+        raise ModelError(
+            "the model was created under torch.inference_mode(), which disables gradients: load it outside"
+        )
     with torch.inference_mode(False), torch.enable_grad():
         return _learn(model, {name: value.clone() for name, value in inputs.items()})
 
 
 def _learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
+    arguments = arguments_of(model, inputs)
     attend, leaves = adding_leaves()
     for through_registry in (True, False):
         with embedding_leaves(model) if "input_ids" in inputs else nullcontext([]) as embedded:
-            trace = watch(model, arguments_of(model, inputs), None, attend, through_registry)
+            trace = watch(model, arguments, None, attend, through_registry)
         if trace.calls:
             break
     else:
         raise ModelError(
-            f"{type(model).__name__} ran without a single attention call that can be seen: either it "
-            "has no attention (Mamba has none), or computes it in a way that is not known here"
+            f"no attention call was seen in {type(model).__name__}: either it has no attention (like Mamba), or it "
+            "computes attention in an unsupported way"
         )
     for seen in trace.seen:
         if seen.tap.side == "out" and not seen.value.isfinite().all():
-            raise not_finite(seen.tap.module)
+            raise non_finite_error(seen.tap.module)
     with torch.no_grad():
-        blocks = tuple(discover(model, trace))
+        blocks = tuple(discover_blocks(model, trace))
     roles = _roles(model, blocks)
     check_tokenwise(trace, blocks, roles, leaves, embedded)
-    upper: UpperWiring | str = "an encoder-decoder is not followed from its blocks to its logits"
+    stream: StreamWiring | Missing = Missing("the path from blocks to logits of an encoder-decoder is not supported")
     if set(roles) == {"self"}:
         with torch.no_grad():
-            upper = discover_upper(model, trace, blocks)
-    states = find_states(model, trace, blocks, roles, upper)
-    around = what_goes_round(model, arguments_of(model, inputs), states, roles, through_registry)
-    states = replace(states, round_entries=around[0], round_layers=around[1])
-    return Anatomy(blocks, roles, _pooling(trace.result, leaves[-1]), through_registry, upper, states)
+            stream = discover_stream(model, trace, blocks)
+    states = find_states(model, trace, blocks, roles, stream)
+    entry_bypass, layer_bypass = find_bypasses(model, arguments, states, roles, through_registry)
+    states = replace(states, entry_bypass=entry_bypass, layer_bypass=layer_bypass)
+    return Anatomy(blocks, roles, _pooling(trace.result, leaves[-1]), through_registry, stream, states)
 
 
-def run(
+def capture_blocks(
     model: nn.Module,
     inputs: Mapping[str, Tensor],
     anatomy: Anatomy,
     lengths: Sequence[Lengths] | None,
 ) -> tuple[list[list[Block]], Any]:
-    """One pass over a right-padded batch: the proved blocks of each example, and the model's result."""
+    """Run one pass over a right-padded batch: the proved blocks of each example, and the model's result."""
     with torch.no_grad():
         record = watch(model, arguments_of(model, inputs), anatomy.taps, None, anatomy.through_registry)
     if len(record.calls) != len(anatomy.blocks):
         raise ModelError(
-            f"this pass made {len(record.calls)} attention calls, the first one "
-            f"{len(anatomy.blocks)}; a model whose path depends on its input is not supported"
+            f"this pass made {len(record.calls)} attention calls, but the model's anatomy has {len(anatomy.blocks)}; "
+            "models whose layers depend on the input are not supported"
         )
-    seen = {one.tap: one.value for one in record.seen}
+    tensors = record.tensors
     batch = len(record.calls[0][2])
-    real = lengths or [_observed(record, anatomy.roles)] * batch
-    by_layer = [
-        prove_blocks(model, wiring, call, output, seen, [_place(*one, role) for one in enumerate(real)])
-        for wiring, role, (_, call, output) in zip(anatomy.blocks, anatomy.roles, record.calls, strict=True)
-    ]
+    real = lengths or [_observed_lengths(record, anatomy.roles)] * batch
+    by_layer = []
+    for wiring, role, (_, call, output) in zip(anatomy.blocks, anatomy.roles, record.calls, strict=True):
+        places = [_place(example, length, role) for example, length in enumerate(real)]
+        by_layer.append(prove_blocks(model, wiring, call, output, tensors, places))
     return [list(blocks) for blocks in zip(*by_layer, strict=True)], record.result
 
 
 def replay(model: nn.Module, inputs: Mapping[str, Tensor], anatomy: Anatomy, handle: Handler) -> Pass:
-    """The same pass again with `handle` deciding what each attention call returns.
+    """Run the same pass again, with `handle` deciding what each attention call returns.
 
-    Gradients are recorded if the caller has them on, so that what depends on attention can be asked. A handler
-    that wants to see more than the blocks says so with a `Witness.taps`, one that changes it is an `Editor`.
+    Gradients are recorded if the caller has them enabled. A handler that is a `Witness` chooses the tensors that are
+    kept; one that is an `Editor` also replaces them as they pass.
     """
     taps = handle.taps(model, anatomy) if isinstance(handle, Witness) else anatomy.taps
     edit = handle.edit if isinstance(handle, Editor) else None
@@ -102,24 +106,24 @@ def replay(model: nn.Module, inputs: Mapping[str, Tensor], anatomy: Anatomy, han
 
 
 def check_ready(model: nn.Module) -> None:
-    """A model in training mode drops activations at random, so nothing about it could be proved."""
+    """Raise if any module is in training mode, where dropout would make passes differ."""
     if any(module.training for module in model.modules()):
         raise ModelError("the model is in training mode: call model.eval() before capturing it")
 
 
 def arguments_of(model: nn.Module, inputs: Mapping[str, Tensor]) -> dict[str, Any]:
-    """What a pass is called with: the inputs, no cache, and a result with names, where the model knows of these."""
+    """The keyword arguments of a pass: the inputs, no cache and a dict result where the model supports these."""
     accepted = inspect.signature(model.forward).parameters
     extra = {"use_cache": False, "return_dict": True}
     return {**inputs, **{name: value for name, value in extra.items() if name in accepted}}
 
 
-def _roles(model: Any, blocks: Sequence[Wiring]) -> tuple[Role, ...]:
+def _roles(model: Any, blocks: Sequence[BlockWiring]) -> tuple[Role, ...]:
     if not getattr(model.config, "is_encoder_decoder", False):
         return ("self",) * len(blocks)
     encoder = {id(module) for module in model.get_encoder().modules()}
 
-    def role(wiring: Wiring) -> Role:
+    def role(wiring: BlockWiring) -> Role:
         if wiring.cross:
             return "cross"
         return "encoder" if id(model.get_submodule(wiring.attention)) in encoder else "decoder"
@@ -127,15 +131,15 @@ def _roles(model: Any, blocks: Sequence[Wiring]) -> tuple[Role, ...]:
     return tuple(role(wiring) for wiring in blocks)
 
 
-def _observed(record: Pass, roles: Sequence[Role]) -> Lengths:
-    """Without padding, the sequences are as long as the attention calls say."""
+def _observed_lengths(record: Pass, roles: Sequence[Role]) -> Lengths:
+    """The lengths of unpadded sequences, from the shapes of the attention calls."""
     lengths = {role: output.shape[1] for role, (_, _, output) in zip(roles, record.calls, strict=True)}
     if "self" in lengths:
         counts = {output.shape[1] for _, _, output in record.calls}
         if len(counts) > 1:
             raise ModelError(
-                f"attention runs over sequences of different lengths {sorted(counts)} that are not "
-                "encoder and decoder (several towers, or pooling between layers): not supported"
+                f"the attention calls have different sequence lengths {sorted(counts)}, but the model is not an "
+                "encoder-decoder; several towers, or pooling between layers, are not supported"
             )
         return Lengths(None, lengths["self"])
     return Lengths(lengths["encoder"], lengths["decoder"])

@@ -1,4 +1,4 @@
-"""Where the steps of a path from one hidden state to another are found in a model."""
+"""Sites: where the steps of a path between two hidden states are found in a model, without their numbers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,37 +31,41 @@ SIZED: dict[str, Callable[[Tensor, float], Tensor]] = {
     "clip": lambda z, size: z.clamp(-size, size),
     "soft_cap": lambda z, size: size * torch.tanh(z / size),
 }
-Rows = Literal["first", "last"] | int  # a number: the mean of all rows from there on
+Rows = Literal["first", "last"] | int  # an int: the mean of all rows from that one on
 
 
 @dataclass(frozen=True)
 class AffineSite:
+    """A module with a weight matrix."""
+
     module: str
 
 
 @dataclass(frozen=True)
 class BiasSite:
-    """A parameter that is added to what an affine map returned, without a module of its own."""
+    """A parameter added to the result of an affine map outside of any module."""
 
     parameter: str
 
 
 @dataclass(frozen=True)
 class ScaleSite:
-    """A module that multiplies each channel with a number of its own."""
+    """A module that multiplies each channel by its own factor."""
 
     module: str
 
 
 @dataclass(frozen=True)
 class ColumnsSite:
-    """Some columns of what an affine map returned, in some order: values out of queries, keys and values."""
+    """A selection of columns from the result of an affine map, such as the values of a fused QKV projection."""
 
     columns: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class CurveSite:
+    """An elementwise function; `size` is the parameter of those in `SIZED`."""
+
     name: str
     size: float = 0.0
 
@@ -73,7 +77,7 @@ class CurveSite:
 
 @dataclass(frozen=True)
 class GateSite:
-    """Multiplication with f(gate), where the gate is itself reached from the start of the path."""
+    """Multiplication by f(gate), where `gate` is itself a path from the start."""
 
     name: str
     gate: "tuple[Site, ...]"
@@ -81,7 +85,7 @@ class GateSite:
 
 @dataclass(frozen=True)
 class PoolSite:
-    """One vector out of the rows of all tokens: one of them, their mean, or several such side by side."""
+    """Pooling of all tokens into one vector: one row, a mean of rows, or several of these concatenated."""
 
     rows: tuple[Rows, ...]
 
@@ -90,6 +94,7 @@ Site = NormSite | AffineSite | BiasSite | ScaleSite | ColumnsSite | CurveSite | 
 
 
 def pooling_weights(rows: Rows, point: Hidden) -> Float[Tensor, " token"]:
+    """The weight of each token in the pooled vector."""
     weights = torch.zeros_like(point[:, 0])
     if isinstance(rows, int):
         weights[rows:] = 1 / max(1, len(point) - rows)

@@ -1,4 +1,4 @@
-"""Targets: the positions of a capture whose sources are wanted."""
+"""Targets: the positions of a capture that are explained."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from thalweg.capture.record import Capture
 from thalweg.errors import InputError
 from thalweg.tokens import Tokens
 
-Start = Literal["embeddings", "layer"]  # where the maps of hidden states begin: at the bottom, or one layer below
+Start = Literal["embeddings", "layer"]  # maps start at the embedding output, or at the layer below
 TargetLike = int | str | Sequence[int] | Literal["prediction", "all"] | None
 
 
 @dataclass(frozen=True)
 class Target:
-    """Positions to explain, and the output (class or token id) that the model chose there.
+    """Positions to explain, and the output (class or token id) that the model predicted there.
 
-    `pooled` marks positions that together make one prediction, such as all tokens under mean pooling.
+    `pooled` marks positions that together form one prediction, such as all tokens under mean pooling.
     """
 
     positions: tuple[int, ...]
@@ -28,7 +28,7 @@ class Target:
 def find_target(capture: Capture, target: TargetLike) -> Target:
     """Resolve a position, a list of positions, a token, a word, "prediction" or "all" to positions.
 
-    None stands for the prediction where the model makes one, and for all positions otherwise.
+    None means the prediction if the model makes a single one, and all positions otherwise.
     """
     if target is None:
         target = "prediction" if capture.readout else "all"
@@ -37,8 +37,8 @@ def find_target(capture: Capture, target: TargetLike) -> Target:
     if isinstance(target, str) and target == "prediction":
         if not capture.readout:
             raise InputError(
-                "the model makes no single prediction here (it is a bare encoder, or a masked language model "
-                'without a mask token in the text): choose a position, a token or "all" as the target'
+                "the model makes no single prediction for this input (it is a bare encoder, or a masked language model "
+                'and the text has no mask token): choose a position, a token or "all" as the target'
             )
         return _target(capture, capture.readout, pooled=capture.has_single_answer and len(capture.readout) > 1)
     return _target(capture, _positions(capture.tokens, target))
@@ -57,7 +57,7 @@ def _positions(tokens: Tokens, target: int | str | Sequence[int]) -> tuple[int, 
 
 
 def _occurrence(tokens: Tokens, name: str) -> list[int]:
-    """The positions of the only token, or the only word, with this name."""
+    """The positions of the token, or else the word, with this name; it must be unique."""
     wanted = name.strip().lower()
     matches = [[place] for place, piece in enumerate(tokens.pieces) if piece.lower() == wanted]
     matches = matches or [places for word, places in tokens.word_groups() if word.lower() == wanted]
@@ -74,7 +74,7 @@ def _target(capture: Capture, positions: tuple[int, ...], pooled: bool = False) 
 
 
 def _output(capture: Capture, positions: tuple[int, ...]) -> int | None:
-    """The class that the model chose, or the token that it chose at a single position."""
+    """The predicted class, or the token predicted at a single position."""
     logits = capture.logits
     if logits is None:
         return None

@@ -8,8 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from thalweg.capture.missing import Missing
 from thalweg.capture.prove.linear_path import Piece, allowed_error
-from thalweg.capture.prove.mlp import Upper
+from thalweg.capture.prove.mlp import ResidualStream
 from thalweg.capture.record import Capture
 from thalweg.capture.target import Target
 from thalweg.errors import InputError, ProofError
@@ -60,14 +61,14 @@ class Answer:
         return sums.sum(0, keepdim=True) if self.pooled else sums
 
 
-def answer(capture: Capture, upper: Upper, target: Target, output: int | None, foil: int | None) -> Answer:
+def answer(capture: Capture, upper: ResidualStream, target: Target, output: int | None, foil: int | None) -> Answer:
     """The logits that a target stands for, proved: the readout must lead to what the model returned."""
     if capture.logits is None:
         raise InputError(
             "this method explains a logit, and the model returns none: load it with its head (task=...), or use alti"
         )
-    if isinstance(upper.readout, str):
-        raise InputError(f"this method explains a logit, but {upper.readout}")
+    if isinstance(upper.readout, Missing):
+        raise InputError(f"this method explains a logit, but {upper.readout.reason}")
     exact = working(capture.logits.dtype)
     pooled = capture.logits.dim() == 1
     rows = list(range(len(capture.tokens))) if pooled else list(target.positions)

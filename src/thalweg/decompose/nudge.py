@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from thalweg.capture.anatomy import Anatomy
 from thalweg.capture.attention import Call
-from thalweg.capture.observe import EnoughError, Tap
+from thalweg.capture.observe import StopPassError, Tap
 from thalweg.capture.record import Capture
 from thalweg.capture.target import Start
 from thalweg.errors import ModelError
@@ -35,7 +35,7 @@ class Nudge:
 
     def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]:
         states = anatomy.states
-        around = states.round_layers if self.start == "layer" else states.round_entries
+        around = states.layer_bypass if self.start == "layer" else states.entry_bypass
         if around:
             raise ModelError(f"{around}, so a derivative would miss a part: it is refused")
         self.top = states.top if self.layers == len(states.after) else ""
@@ -57,7 +57,7 @@ class Nudge:
         if tap not in self.entries:
             self.found[tap] = rows[:count].to(self.epsilon.device)
         if tap == self.after[-1]:
-            raise EnoughError
+            raise StopPassError
         if tap not in self.entries and self.start == "embeddings":
             return value
         moved = F.pad(self.epsilon[tokens].to(value.device), (0, 0, 0, len(rows) - count))

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from thalweg.capture.linear import Affine
+from thalweg.capture.missing import Missing
 from thalweg.capture.norm import Norm
 from thalweg.capture.prove.linear_path import LinearPath, NormAt, Piece, allowed_error
 from thalweg.capture.prove.mlp import Feedforward
@@ -61,11 +62,11 @@ class Propagation:
         return parts + _shares(parts @ bias)[..., None] * bias
 
     def attention(
-        self, block: Block, values: LinearPath | str, parts: Sources, rows: list[int]
+        self, block: Block, values: LinearPath | Missing, parts: Sources, rows: list[int]
     ) -> Float[Tensor, "row source width"]:
         """The parts of a block's output at `rows`, from those of its input at all positions."""
-        if isinstance(values, str):
-            raise InputError(f"decompx takes vectors through attention, but {values}")
+        if isinstance(values, Missing):
+            raise InputError(f"decompx takes vectors through attention, but {values.reason}")
         exact, attention = parts.dtype, block.attention
         given = self._checked(values, block.input, attention.value.transpose(0, 1).flatten(1), parts, block.name)
         given = given.unflatten(-1, attention.value.shape[::2])  # [token source kv_head value_size]
@@ -88,9 +89,9 @@ class Propagation:
 
     def feedforward(self, layer: Feedforward, given: Sources, parts: Sources, rows: list[int]) -> Sources:
         """The parts of a layer's output at `rows`: what joins is made of `given`, and joins `parts`."""
-        if isinstance(layer.inside, str):
-            raise InputError(f"decompx takes vectors through every MLP, but {layer.inside}")
-        added = self._checked(layer.inside, layer.given[rows], layer.branch[rows], given, layer.block.name)
+        if isinstance(layer.branch_path, Missing):
+            raise InputError(f"decompx takes vectors through every MLP, but {layer.branch_path.reason}")
+        added = self._checked(layer.branch_path, layer.branch_input[rows], layer.branch[rows], given, layer.block.name)
         total = parts + layer.multiplier * added
         return self._normed(layer.norm, layer.summed[rows].to(parts.dtype), total)
 

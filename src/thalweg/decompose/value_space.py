@@ -149,7 +149,7 @@ class ValueSpace:
 def value_space(block: Block) -> ValueSpace:
     """The spaces of a block's values as this pass computed them, biases included."""
     attention = block.attention
-    if not attention.heads_see_alike():
+    if not attention.heads_share_mask():
         raise ModelError(f"the heads of {block.name!r} see different keys, which is not known here")
     values = double(attention.values())
     supports = attention.visible().cpu()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from thalweg.capture.anatomy import Anatomy
 from thalweg.capture.attention import Call
-from thalweg.capture.observe import EnoughError, Tap
+from thalweg.capture.observe import StopPassError, Tap
 from thalweg.capture.run import replay
 from thalweg.errors import ModelError
 from thalweg.faithfulness.case import Case
@@ -33,8 +33,8 @@ class _Embedding:
     seen: Tensor | None = field(default=None, init=False)
 
     def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]:
-        if anatomy.states.round_entries:
-            raise ModelError(f"{anatomy.states.round_entries}, so a gradient would miss a part: it is refused")
+        if anatomy.states.entry_bypass:
+            raise ModelError(f"{anatomy.states.entry_bypass}, so a gradient would miss a part: it is refused")
         return set(anatomy.states.entries)
 
     def __call__(self, call: Call) -> tuple[Tensor, Tensor | None]:
@@ -43,7 +43,7 @@ class _Embedding:
     def edit(self, tap: Tap, value: Tensor) -> Tensor:
         if self.states is None:
             self.seen = value.detach().clone()
-            raise EnoughError
+            raise StopPassError
         return self.states.to(value.dtype).view(value.shape)
 
 

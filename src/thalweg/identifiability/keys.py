@@ -31,7 +31,7 @@ def query_ambiguity(
     if keys is None:
         return None
     keys = double(keys)
-    bends = None if attention.softcap is None else double(attention.bends(rows))
+    bends = None if attention.softcap is None else double(attention.softcap_slopes(rows))
     exact = double(weights)
     found = torch.zeros(exact.shape[:2], dtype=torch.int64)
     open_rows = space.ambiguity[:, rows] > 0  # a row that is unique anyway is unique among softmaxes too

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from thalweg.capture.prove.linear_path import NormAt
-from thalweg.capture.prove.mlp import upper_half
+from thalweg.capture.prove.mlp import residual_stream
 from thalweg.capture.record import Capture
 from thalweg.capture.target import Target
 from thalweg.decompose.contribution_graph import step_of
@@ -39,7 +39,7 @@ def alti_logit(capture: Capture, target: Target, params: Params) -> Maps:
     and the embedding of the position itself belong to no token; they are figures in the receipt. With a `foil` it
     explains the difference of two logits. Not for encoder-decoders; for what tokens do through MLPs use `decompx`.
     """
-    upper = upper_half(capture)
+    upper = residual_stream(capture)
     found = answer(capture, upper, target, params.output, params.foil)
     slope, biases = found.slopes()
     rows, slope, mlps = found.positions, slope[found.live], torch.zeros_like(found.value)

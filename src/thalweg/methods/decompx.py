@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from thalweg.capture.prove.mlp import upper_half
+from thalweg.capture.prove.mlp import residual_stream
 from thalweg.capture.record import Capture
 from thalweg.capture.target import Target
 from thalweg.decompose.logits import answer, assumptions, require_sum, terms
@@ -35,7 +35,7 @@ def decompx(capture: Capture, target: Target, params: Params) -> Maps:
     kept. Memory holds [n, n, d] numbers, several times over: 200 MB each at 256 tokens and d = 768, so not for long
     texts; experts (MoE) and encoder-decoders are refused.
     """
-    upper = upper_half(capture)
+    upper = residual_stream(capture)
     found = answer(capture, upper, target, params.output, params.foil)
     way = Propagation(params.biases)
     everywhere = list(range(len(capture.tokens)))

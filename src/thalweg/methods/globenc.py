@@ -6,7 +6,7 @@ import torch
 
 from thalweg.aggregate.rollout import rollout
 from thalweg.axes import TokenMap
-from thalweg.capture.prove.mlp import Feedforward, upper_half
+from thalweg.capture.prove.mlp import Feedforward, residual_stream
 from thalweg.capture.record import Block, Capture
 from thalweg.capture.target import Target
 from thalweg.decompose.contributions import norms
@@ -46,7 +46,7 @@ def globenc(capture: Capture, target: Target, params: Params) -> Maps:
     blocks = capture.upto(params.layer)
     layers: tuple[Feedforward | None, ...] = (None,) * len(blocks)
     if any(block.norm is not None for block in blocks):
-        layers = upper_half(capture).layers
+        layers = residual_stream(capture).layers
     steps = [_sizes(block, layer).double() for block, layer in zip(blocks, layers, strict=False)]
     post_norm = any(layer is not None for layer in layers)
     if params.normalise_layers or not post_norm:

@@ -70,7 +70,7 @@ def _states(capture: Capture, number: int, keys: list[int]) -> Float[Tensor, "co
     """The output of a layer at each of its tokens, once for every key whose values are zeroed."""
     zeroing = _Zeroing(number, keys)
     record = capture.replay(zeroing, copies=max(len(keys), 1))
-    seen = {one.tap: one.value for one in record.seen}[zeroing.tap]
+    seen = record.tensors[zeroing.tap]
     copies = max(len(keys), 1)
     queries = capture.blocks[number].queries
     states = seen.reshape(copies, -1, seen.shape[-1])[:, : queries.stop - queries.start]

@@ -18,7 +18,7 @@ from thalweg.capture.anatomy import Anatomy
 from thalweg.capture.attention import Handler
 from thalweg.capture.observe import Pass
 from thalweg.capture.record import Capture
-from thalweg.capture.run import check_ready, learn, replay, run
+from thalweg.capture.run import capture_blocks, check_ready, learn, replay
 from thalweg.digests import config_digest, tokenizer_digest, weights_digest
 from thalweg.errors import InputError, ModelError
 from thalweg.models.encode import Encoded, ModelInput, encode
@@ -99,7 +99,7 @@ class Subject:
         check_ready(self.model)
         encoded = encode(self.model, self.tokenizer, given, target_text)
         anatomy = self.anatomy(encoded)
-        examples, result = run(self.model, encoded.inputs, anatomy, encoded.lengths)
+        examples, result = capture_blocks(self.model, encoded.inputs, anatomy, encoded.lengths)
         logits = result.get("logits")
         if logits is not None and not logits.isfinite().all():
             raise ModelError("NaN or infinite logits, though attention is finite: check the model's last layers")

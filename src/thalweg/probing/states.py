@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from thalweg.capture.anatomy import Anatomy
 from thalweg.capture.attention import Call
-from thalweg.capture.observe import EnoughError, Tap
-from thalweg.capture.prove.block import not_finite
+from thalweg.capture.observe import StopPassError, Tap
+from thalweg.capture.prove.block import non_finite_error
 from thalweg.capture.record import Capture
 from thalweg.capture.run import check_ready, replay
 from thalweg.errors import InputError, ProofError
@@ -47,14 +47,14 @@ def read_states(subject: Subject, texts: Sequence[str]) -> States:
     places = _Layers(anatomy)
     with torch.no_grad():
         record = replay(subject.model, encoded.inputs, anatomy, places)
-    seen = {one.tap: one.value for one in record.seen}
+    seen = record.tensors
     batch, length = encoded.inputs["input_ids"].shape
     counts = [len(tokens) for tokens in encoded.target]
     real = torch.arange(length)[None] < torch.tensor(counts)[:, None]  # [text position]
     kept = [seen[tap].reshape(batch, length, -1).cpu()[real] for tap in places.order]
     layers = torch.stack(kept).to(working(kept[0].dtype))
     if not layers.isfinite().all():
-        raise not_finite(places.order[int((~layers.isfinite()).flatten(1).any(1).int().argmax())].module)
+        raise non_finite_error(places.order[int((~layers.isfinite()).flatten(1).any(1).int().argmax())].module)
     ends = torch.tensor(counts).cumsum(0).tolist()
     return States(
         layers=layers,
@@ -145,4 +145,4 @@ class _Bottom:
         return {self.tap}
 
     def __call__(self, call: Call) -> tuple[Tensor, Tensor | None]:
-        raise EnoughError
+        raise StopPassError

@@ -1,10 +1,9 @@
-"""Find out how a model's attention blocks are wired, by watching tensors and not by knowing names.
+"""Discover how a model's attention blocks are wired, from the tensors of one pass rather than from names.
 
-Around each attention call of one short pass, look for the module that takes the merged heads (the output
-projection), for what may follow on the branch (a norm, a scale per channel), and for an earlier hidden
-state x such that x + m · branch is seen later (the residual); then for whether a norm stands between that
-sum and the next block (post-norm) or not. What is found here is only a claim about where to look: every
-capture proves it again on its own numbers.
+Around each attention call, look for the module that receives the merged heads (the output projection), for steps on
+the branch (a norm, a scale per channel), and for an earlier hidden state x such that x + m · branch is seen later
+(the residual). Then decide whether a norm lies between that sum and the next block (post-norm). A wiring is only a
+hypothesis about where to look: every capture verifies it on its own numbers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,52 +13,51 @@ import torch
 from torch import Tensor, nn
 
 from thalweg.capture.attention import Call
-from thalweg.capture.norm import NormSite, find_norm
+from thalweg.capture.discover.relations import State, adds_up, as_state, distinct, is_scale, multiple, norm_between
+from thalweg.capture.norm import NormSite
 from thalweg.capture.observe import Pass, Tap
 from thalweg.errors import ProofError
 
 
 @dataclass(frozen=True)
-class Wiring:
-    """Where one attention block's pieces are found in the model."""
+class BlockWiring:
+    """Where the pieces of one attention block are found in the model."""
 
     attention: str
     cross: bool
     projection: str
-    added: bool  # the projection was given the sum of the heads, not one beside the other
+    added: bool  # the projection receives the sum of the heads, not their concatenation
     branch_norm: NormSite | None
     scale: str | None
     multiplier: float
     residual: Tap
-    total: Tap  # residual + multiplier · branch, and what ran in parallel
+    total: Tap  # residual + multiplier · branch, plus the parallel MLP if there is one
     parallel: Tap | None
     norm: NormSite | None
-    output: Tap | None  # what the norm after the sum returned
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """A tensor that was seen, as rows of numbers in double precision."""
-
-    tap: Tap
-    time: int
-    rows: Tensor  # [token width]
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    mark: tuple[float, float]  # equal for equal tensors, different for others
+    output: Tap | None  # the result of the norm after the sum
 
 
 @dataclass(frozen=True, eq=False)
 class _Branch:
-    """What attention adds to the residual, followed as far as some module boundary."""
+    """The attention branch, followed up to some module boundary."""
 
     state: State
     norm: NormSite | None = None
     scale: str | None = None
 
 
-def discover(model: nn.Module, trace: Pass) -> list[Wiring]:
-    """The wiring of every attention call of a fully watched pass, in the order in which they ran."""
+@dataclass(frozen=True, eq=False)
+class _Join:
+    """total = residual + multiplier · branch + beside, where `beside` is a parallel MLP or nothing."""
+
+    residual: State
+    total: State
+    beside: State | None
+    multiplier: float
+
+
+def discover_blocks(model: nn.Module, trace: Pass) -> list[BlockWiring]:
+    """The wiring of every attention call of a fully watched pass, in execution order."""
     modules = dict(model.named_modules())
     names = {id(module): name for name, module in modules.items()}
     states = [as_state(seen.tap, seen.time, seen.value) for seen in trace.seen]
@@ -67,7 +65,7 @@ def discover(model: nn.Module, trace: Pass) -> list[Wiring]:
     wirings = []
     for number, (time, call, output) in enumerate(trace.calls):
         before = times[number - 1] if number else 0
-        search = Search(
+        search = _Search(
             modules,
             torch.finfo(output.dtype).eps,
             earlier=[s for s in states if before < s.time < time],
@@ -79,78 +77,76 @@ def discover(model: nn.Module, trace: Pass) -> list[Wiring]:
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
-    """The tensors around one attention call, and the questions asked of them."""
+class _Search:
+    """The tensors around one attention call, and the relations that are searched among them."""
 
     modules: dict[str, nn.Module]
     eps: float
     earlier: Sequence[State]
     later: Sequence[State]  # until the next attention call
-    following: Sequence[State]  # until the one after that
+    following: Sequence[State]  # until the call after that
 
-    def wiring(self, name: str | None, call: Call, heads: Tensor, time: int) -> Wiring:
+    def wiring(self, name: str | None, call: Call, heads: Tensor, time: int) -> BlockWiring:
         projected, added = self._projection(name, heads, time)
         name = projected.tap.module.rpartition(".")[0] if name is None else name
         branch = _Branch(projected)
         branches = [branch, *self._steps(branch)]
         for find in (self._sum, self._parallel_sum):
             for branch in branches:
-                found = find(branch.state)
-                if found is None:
+                join = find(branch.state)
+                if join is None:
                     continue
-                residual, total, beside, multiplier = found
-                norm, output = (None, None) if beside else self._norm_after(total)
-                return Wiring(
+                norm, output = (None, None) if join.beside else self._norm_after(join.total)
+                return BlockWiring(
                     attention=name,
                     cross=self._is_cross(name, call),
                     projection=projected.tap.module,
                     added=added,
                     branch_norm=branch.norm,
                     scale=branch.scale,
-                    multiplier=multiplier,
-                    residual=residual.tap,
-                    total=total.tap,
-                    parallel=beside.tap if beside else None,
+                    multiplier=join.multiplier,
+                    residual=join.residual.tap,
+                    total=join.total.tap,
+                    parallel=join.beside.tap if join.beside else None,
                     norm=norm,
                     output=output.tap if output else None,
                 )
         raise ProofError(
-            f"cannot explain the attention block around {name!r}: the output of "
-            f"{projected.tap.module!r} was seen, but no later tensor is the sum of it (or of its norm "
-            "or scale) and an earlier hidden state, so where the residual joins is unknown"
+            f"cannot find the residual connection of the attention block {name!r}: no later tensor is the sum of an "
+            f"earlier hidden state and the output of {projected.tap.module!r} (or a norm or scale of it)"
         )
 
     def _projection(self, name: str | None, heads: Tensor, time: int) -> tuple[State, bool]:
-        """The first module that turns the heads, concatenated or added, into something else: its result, and which."""
+        """The result of the first module that transforms the heads, and whether these were added before it."""
         for together, added in ((heads.flatten(-2), False), (heads.sum(-2), True)):
             merged = as_state(Tap("", "out", None, 0), time, together)
-            for given, result in self._calls(merged, self.later):
-                module = self.modules[given.tap.module]
+            for argument, result in self._calls(merged, self.later):
+                module = self.modules[argument.tap.module]
                 own = any(True for _ in module.parameters(recurse=False))
                 if (own or not list(module.children())) and result.mark != merged.mark:
                     return result, added
         raise ProofError(
-            f"cannot explain the attention of {name or 'a block'!r}: no module was given its heads (shape "
-            f"{tuple(heads.shape)}), concatenated or added, so there is no output projection to read; a gate or a "
-            "norm between attention and projection is not supported"
+            f"cannot find the output projection of the attention in {name or 'a block'!r}: no module receives its "
+            f"heads (shape {tuple(heads.shape)}), concatenated or added; a gate or a norm between attention and "
+            "projection is not supported"
         )
 
     def _steps(self, branch: _Branch) -> Iterator[_Branch]:
-        """A norm or a scale per channel that the branch passes before it joins the residual."""
-        for given, result in self._calls(branch.state, self.later):
-            if given.shape != result.shape or result.mark == given.mark:
+        """The branch after each norm or scale per channel that it passes before it joins the residual."""
+        for argument, result in self._calls(branch.state, self.later):
+            if argument.shape != result.shape or result.mark == argument.mark:
                 continue
-            if norm := self.norm(given, result):
+            if norm := norm_between(argument, result, self.modules, self.eps):
                 step = _Branch(result, norm=norm, scale=branch.scale)
-            elif self.is_scale(given.rows, result.rows):
-                step = _Branch(result, norm=branch.norm, scale=given.tap.module)
+            elif is_scale(argument.rows, result.rows, self.eps):
+                step = _Branch(result, norm=branch.norm, scale=argument.tap.module)
             else:
                 continue
             yield step
             yield from self._steps(step)
 
-    def _sum(self, branch: State) -> tuple[State, State, None, float] | None:
-        """(residual, total, nothing, m) with total = residual + m · branch."""
+    def _sum(self, branch: State) -> _Join | None:
+        """total = residual + m · branch."""
         states = distinct(self.earlier, branch)
         if not states:
             return None
@@ -158,36 +154,36 @@ class Search:
         for total in distinct(self.later, branch):
             if total.time < branch.time:
                 continue
-            hit = self.adds_up(total.rows, stacked, branch.rows)
+            hit = adds_up(total.rows, stacked, branch.rows, eps=self.eps)
             if hit is not None:
-                return states[hit], total, None, 1.0
+                return _Join(states[hit], total, None, 1.0)
             for state in states:
                 multiplier = multiple(total.rows - state.rows, branch.rows)
-                for digits in (1, 2, 3, 4, 12):  # the shortest number that explains it
+                for digits in (1, 2, 3, 4, 12):  # prefer the shortest decimal that fits
                     scaled = round(multiplier, digits) * branch.rows
-                    if self.adds_up(total.rows, state.rows[None], scaled) is not None:
-                        return state, total, None, round(multiplier, digits)
+                    if adds_up(total.rows, state.rows[None], scaled, eps=self.eps) is not None:
+                        return _Join(state, total, None, round(multiplier, digits))
         return None
 
-    def _parallel_sum(self, branch: State) -> tuple[State, State, State, float] | None:
-        """(residual, total, beside, 1) with total = residual + branch + what ran beside."""
+    def _parallel_sum(self, branch: State) -> _Join | None:
+        """total = residual + branch + the output of a module that runs in parallel."""
         outputs = distinct([s for s in self.later if s.tap.side == "out"], branch)
         if not outputs:
             return None
         stacked = torch.stack([output.rows for output in outputs])  # [output token width]
         for total in distinct(self.later, branch):
             for state in distinct(self.earlier, branch):
-                hit = self.adds_up(total.rows, stacked, branch.rows, state.rows)
+                hit = adds_up(total.rows, stacked, branch.rows, state.rows, eps=self.eps)
                 if total.time > branch.time and hit is not None:
-                    return state, total, outputs[hit], 1.0
+                    return _Join(state, total, outputs[hit], 1.0)
         return None
 
     def _norm_after(self, total: State) -> tuple[NormSite | None, State | None]:
-        """The norm and its result, if what follows builds on that and not on the sum itself."""
-        for given, result in self._calls(total, self.following):
-            if norm := self.norm(given, result):
+        """The norm and its result, if the following layers build on that result and not on the sum itself."""
+        for argument, result in self._calls(total, self.following):
+            if norm := norm_between(argument, result, self.modules, self.eps):
                 after = [s for s in self.following if s.time > result.time]
-                if self._carries(total, after):  # asked first, since most models are pre-norm
+                if self._carries(total, after):  # checked first, since most models are pre-norm
                     return None, None
                 if self._carries(result, after):
                     return norm, result
@@ -202,84 +198,32 @@ class Search:
         stacked = torch.stack(outputs)  # [output token width]
         for total in totals:
             rest = total.rows - base.rows
-            if self.adds_up(total.rows, stacked, base.rows) is not None:
+            if adds_up(total.rows, stacked, base.rows, eps=self.eps) is not None:
                 return True
             alike = (stacked * rest).sum((1, 2)).abs() / stacked.flatten(1).norm(dim=1).clamp_min(1e-30)
             best = stacked[int(alike.argmax())]
             scaled = multiple(rest, best) * best
-            if self.adds_up(total.rows, scaled[None], base.rows) is not None:
+            if adds_up(total.rows, scaled[None], base.rows, eps=self.eps) is not None:
                 return True
         return False
 
     def _is_cross(self, name: str, call: Call) -> bool:
-        """Whether keys come from another sequence: the module was given two different ones."""
-        calls = [s for s in self.earlier if s.tap.module == name and s.tap.side == "in"]
-        last = max((s.tap.call for s in calls), default=0)
-        given = [s for s in calls if s.tap.call == last and len(s.shape) == 3]
-        return any(
-            other.shape == (given[0].shape[0], call.value.shape[2], given[0].shape[2]) and other.mark != given[0].mark
-            for other in given[1:]
-        )
+        """Whether the keys come from another sequence: the attention module received two different ones."""
+        arguments = [s for s in self.earlier if s.tap.module == name and s.tap.side == "in"]
+        last = max((s.tap.call for s in arguments), default=0)
+        sequences = [s for s in arguments if s.tap.call == last and len(s.shape) == 3]
+        if not sequences:
+            return False
+        own = sequences[0]
+        expected = (own.shape[0], call.value.shape[2], own.shape[2])
+        return any(other.shape == expected and other.mark != own.mark for other in sequences[1:])
 
-    def _calls(self, given: State, among: Sequence[State]) -> Iterator[tuple[State, State]]:
-        """(argument, result) of every module call that was given this tensor as it is."""
-        for one in among:
-            if one.tap.side == "in" and one.mark == given.mark and one.time > given.time - 1:
+    def _calls(self, state: State, among: Sequence[State]) -> Iterator[tuple[State, State]]:
+        """(argument, result) of every module call that received this tensor unchanged."""
+        for argument in among:
+            if argument.tap.side == "in" and argument.mark == state.mark and argument.time > state.time - 1:
                 for result in among:
                     tap = result.tap
-                    if (tap.module, tap.side, tap.call) == (one.tap.module, "out", one.tap.call):
-                        yield one, result
+                    if (tap.module, tap.side, tap.call) == (argument.tap.module, "out", argument.tap.call):
+                        yield argument, result
                         break
-
-    def norm(self, given: State, result: State) -> NormSite | None:
-        if given.rows.shape != result.rows.shape:
-            return None
-        name = given.tap.module
-        return find_norm(name, self.modules[name], given.rows, result.rows, self.eps)
-
-    def is_scale(self, given: Tensor, image: Tensor) -> bool:
-        """Whether each channel is multiplied by a number of its own, the same for all tokens."""
-        factor = (given * image).sum(0) / given.square().sum(0).clamp_min(1e-30)
-        return bool(((given * factor - image).abs() <= 4 * self.eps * image.abs()).all())
-
-    def adds_up(self, total: Tensor, choices: Tensor, *parts: Tensor) -> int | None:
-        """Which of the choices, with the other parts, makes up the total to the last digit.
-
-        Each addition may round by half a unit of the model's precision. A part that is smaller than
-        that would not be noticed, so then the sum itself must come out bit for bit.
-        """
-        if len(choices) == 0:
-            return None
-        sums, sizes = choices.clone(), choices.abs()
-        for part in parts:
-            sums += part
-            sizes += part.abs()
-        allowed = (len(parts) + 1) * self.eps * sizes
-        fits = ((total - sums).abs() <= allowed).flatten(1).all(1)  # [choice]
-        for hit in fits.nonzero().flatten().tolist():
-            smallest = min(part.abs().mean() for part in (choices[hit], *parts))
-            if smallest > 4 * allowed[hit].mean():
-                return hit
-        return None
-
-
-def as_state(tap: Tap, time: int, value: Tensor) -> State:
-    rows = value.detach().reshape(-1, value.shape[-1]).cpu().double()  # some accelerators have no doubles
-    weights = torch.linspace(1, 2, rows.numel(), dtype=rows.dtype, device=rows.device)
-    flat = rows.flatten()
-    mark = (float(flat @ weights), float(flat @ flat))
-    return State(tap, time, rows, tuple(value.shape), value.dtype, mark)
-
-
-def multiple(rest: Tensor, part: Tensor) -> float:
-    """The number m for which m · part comes closest to the rest."""
-    return float((rest * part).sum() / part.square().sum().clamp_min(1e-30))
-
-
-def distinct(states: Sequence[State], like: State) -> list[State]:
-    """Tensors of the same size and width, each value once."""
-    kept: dict[tuple[float, float], State] = {}
-    for one in states:
-        if one.rows.shape == like.rows.shape:
-            kept.setdefault(one.mark, one)
-    return list(kept.values())

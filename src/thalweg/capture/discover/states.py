@@ -1,7 +1,7 @@
-"""Where the hidden states of a pass are seen, and whether everything flows through these places.
+"""Discover where the hidden states of a pass are seen, and whether everything flows through these places.
 
-A derivative with respect to a hidden state is only right if nothing of what stands below it finds another way up:
-the state is cut off from its past at the place where it is seen, and no gradient may be left.
+A derivative with respect to a hidden state is only complete if nothing below it reaches the layers above by another
+path. To check this, each state is detached from its past at its tap; no gradient may remain.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,61 +12,59 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from thalweg.capture.discover.block import Wiring
-from thalweg.capture.discover.mlp import SecondHalf, UpperWiring
+from thalweg.capture.discover.block import BlockWiring
+from thalweg.capture.discover.mlp import FeedforwardWiring, StreamWiring
 from thalweg.capture.discover.tokenwise import embedding_leaves
+from thalweg.capture.missing import Missing
 from thalweg.capture.observe import Pass, Tap, watch
 from thalweg.capture.record import Role
 
 
 @dataclass(frozen=True)
-class States:
-    """The places of all hidden states, and what goes round them.
+class StateTaps:
+    """The taps of all hidden states, and what bypasses them.
 
-    `entries` are the embedding outputs (of an encoder-decoder first the source's), `after` the state that each
-    attention block, with its MLP, leads to. `top` says what the last one is; `round_entries` and `round_layers` say
-    in words what reaches a state without passing the embedding output, or the state before it; empty if nothing.
+    `entries` are the embedding outputs (of an encoder-decoder the source's first), `after` the state after each
+    attention block and its MLP. `top` describes the last state if it is not the plain output of the last layer.
+    `entry_bypass` and `layer_bypass` describe a dependency that bypasses the embedding outputs, or the state of the
+    layer before; None if there is none.
     """
 
     entries: tuple[Tap, ...]
     after: tuple[Tap, ...]
     top: str
-    round_entries: str = ""
-    round_layers: str = ""
+    entry_bypass: str | None = None
+    layer_bypass: str | None = None
 
 
 def find_states(
-    model: Any, trace: Pass, blocks: Sequence[Wiring], roles: Sequence[Role], upper: UpperWiring | str
-) -> States:
-    """A state is seen where the next block of the same tokens starts from it; the last one where the layer ends."""
+    model: Any, trace: Pass, blocks: Sequence[BlockWiring], roles: Sequence[Role], stream: StreamWiring | Missing
+) -> StateTaps:
+    """Place each state where the next block of the same tokens starts from it, and the last one at its layer's end."""
     sides = [role == "encoder" for role in roles]
-    first = {side: _place(trace, blocks[sides.index(side)]) for side in sorted(set(sides), reverse=True)}
-    halves = upper.halves if isinstance(upper, UpperWiring) else ()
+    entries = {side: _entry(trace, blocks[sides.index(side)]) for side in sorted(set(sides), reverse=True)}
     after, top = [], ""
     for number, side in enumerate(sides):
         following = next((n for n in range(number + 1, len(blocks)) if sides[n] == side), None)
         if following is not None:
-            after.append(_place(trace, blocks[following]))
+            after.append(_entry(trace, blocks[following]))
             continue
-        stack = model.get_encoder() if side else model.get_decoder() if len(first) == 2 else model.base_model
-        name = next((name for name, module in model.named_modules() if module is stack), "")
-        returned = Tap(name, "out", "last_hidden_state", 0)
-        if halves and all(isinstance(half, SecondHalf) for half in halves):
-            assert isinstance(halves[-1], SecondHalf)
-            after.append(halves[-1].output)
-        elif any(one.tap == returned for one in trace.seen):
+        returned = _returned_state(model, side, pair=len(entries) == 2)
+        if (layer_output := _last_layer_output(stream)) is not None:
+            after.append(layer_output)
+        elif any(seen.tap == returned for seen in trace.seen):
             after.append(returned)
-            top = "the last state is the one that the model returns, after its final norm if it has one"
+            top = "the last state is the one the model returns, after its final norm if it has one"
         else:
             after.append(blocks[number].output or blocks[number].total)
-            top = "the last state is the attention block's output: where its layer ends was not found"
-    return States(tuple(first.values()), tuple(after), top)
+            top = "the last state is the output of the attention block: the end of its layer was not found"
+    return StateTaps(tuple(entries.values()), tuple(after), top)
 
 
-def _place(trace: Pass, wiring: Wiring) -> Tap:
-    """Where a block's input is first seen on its way into the block, and not only handed to a module beside it."""
-    residual = next(one for one in trace.seen if one.tap == wiring.residual)
-    same = [one.tap for one in trace.seen if one.time >= residual.time and _equal(one.value, residual.value)]
+def _entry(trace: Pass, wiring: BlockWiring) -> Tap:
+    """Where a block's input is first seen on its way into the block, not in a module that only reads it."""
+    residual = next(seen for seen in trace.seen if seen.tap == wiring.residual)
+    same = [seen.tap for seen in trace.seen if seen.time >= residual.time and _equal(seen.value, residual.value)]
     passed_on = {(tap.module, tap.call) for tap in same if tap.side == "out"}
     for tap in same:
         around = tap.module == "" or f"{wiring.attention}.".startswith(f"{tap.module}.")
@@ -75,20 +73,34 @@ def _place(trace: Pass, wiring: Wiring) -> Tap:
     return wiring.residual
 
 
-def _equal(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
+def _last_layer_output(stream: StreamWiring | Missing) -> Tap | None:
+    """The output of the last layer, if the ends of all layers were found."""
+    layers = () if isinstance(stream, Missing) else stream.layers
+    known = [layer for layer in layers if isinstance(layer, FeedforwardWiring)]
+    return known[-1].output if known and len(known) == len(layers) else None
 
 
-def what_goes_round(
+def _returned_state(model: Any, encoder: bool, pair: bool) -> Tap:
+    """The tap of the `last_hidden_state` that the stack of layers returns."""
+    stack = model.get_encoder() if encoder else model.get_decoder() if pair else model.base_model
+    name = next((name for name, module in model.named_modules() if module is stack), "")
+    return Tap(name, "out", "last_hidden_state", 0)
+
+
+def _equal(first: Tensor, second: Tensor) -> bool:
+    return first.shape == second.shape and first.dtype == second.dtype and torch.equal(first, second)
+
+
+def find_bypasses(
     model: Any,
     inputs: Mapping[str, Any],
-    states: States,
+    states: StateTaps,
     roles: Sequence[Role],
     through_registry: bool,
-) -> tuple[str, str]:
-    """Cut every state off from its past and see what still depends on an earlier place: (entries, layers)."""
-    given = {name: _leaf(value) for name, value in inputs.items()}
-    cuts: dict[Tap, tuple[Tensor, Tensor]] = {}  # the state as it came, and the zero it went on with
+) -> tuple[str | None, str | None]:
+    """(entry_bypass, layer_bypass): detach every state from its past, then look for remaining dependencies."""
+    arguments = {name: _leaf(value) for name, value in inputs.items()}
+    cuts: dict[Tap, tuple[Tensor, Tensor]] = {}  # the state as computed, and the zero leaf added to its detached copy
 
     def cut(tap: Tap, value: Tensor) -> Tensor:
         leaf = torch.zeros_like(value, requires_grad=True)
@@ -96,42 +108,42 @@ def what_goes_round(
         return value.detach() + leaf
 
     with ExitStack() as stack:
-        embedded = [stack.enter_context(embedding_leaves(part)) for part in _readers(model, inputs)]
-        watch(model, given, {*states.entries, *states.after}, None, through_registry, cut)
+        embedded = [stack.enter_context(embedding_leaves(part)) for part in _embedding_owners(model, inputs)]
+        watch(model, arguments, {*states.entries, *states.after}, None, through_registry, cut)
     below = [leaf for leaves in embedded for leaf in leaves]
-    below += [value for value in given.values() if isinstance(value, Tensor) and value.requires_grad]
-    round_entries = round_layers = ""
+    below += [value for value in arguments.values() if isinstance(value, Tensor) and value.requires_grad]
+    entry_bypass = layer_bypass = None
     sides = [role == "encoder" for role in roles]
     current = dict(zip(dict.fromkeys(sorted(sides, reverse=True)), states.entries, strict=True))
     for side, tap in zip(sides, states.after, strict=True):
         if tap not in cuts:
-            unseen = f"the {tap} was not seen a second time"
+            unseen = f"the {tap} was not seen in a second pass"
             return unseen, unseen
         state, _ = cuts[tap]
         allowed = {current[side]} | ({current[True]} if True in current else set())
         others = [place for place in cuts if place not in allowed | {tap}]
         if _depends(state, below):
-            round_entries = f"the {tap} depends on the text by a way that does not pass the {states.entries[-1]}"
+            entry_bypass = f"the {tap} depends on the text along a path that does not pass the {states.entries[-1]}"
         if _depends(state, [cuts[place][1] for place in others]):
-            round_layers = f"the {tap} depends on more than the state of the layer before it"
+            layer_bypass = f"the {tap} depends on more than the state of the layer before it"
         current[side] = tap
-    return round_entries, round_layers
+    return entry_bypass, layer_bypass
 
 
-def _readers(model: Any, inputs: Mapping[str, Any]) -> list[nn.Module]:
-    """The parts of a model that turn token ids into embeddings, each embedding once."""
+def _embedding_owners(model: Any, inputs: Mapping[str, Any]) -> list[nn.Module]:
+    """The parts of a model that embed token ids, one for each embedding."""
     if not any("input_ids" in name for name in inputs):
         return []
     parts = [model]
     if getattr(model.config, "is_encoder_decoder", False):
         parts += [model.get_encoder(), model.get_decoder()]
-    found: dict[int, nn.Module] = {}
+    owners: dict[int, nn.Module] = {}
     for part in parts:
-        with suppress(NotImplementedError):  # a part that reads sound or pixels
+        with suppress(NotImplementedError):  # a part that reads audio or pixels
             embedding = part.get_input_embeddings()
             if isinstance(embedding, nn.Embedding):
-                found.setdefault(id(embedding), part)
-    return list(found.values())
+                owners.setdefault(id(embedding), part)
+    return list(owners.values())
 
 
 def _leaf(value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Outside its attention blocks a model must let each token go its own way, or the blocks' maps do not chain.
+"""Check that nothing but attention mixes tokens, since otherwise the maps of the blocks do not chain.
 
-A convolution, a recurrence or a linear attention mixes tokens unseen. Gradients show it: a state at one token must
-not depend on what an earlier place held at another.
+A convolution, a recurrence or a linear attention mixes tokens unseen. Gradients reveal it: between two attention
+blocks, the state of a token must not depend on any other token.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from thalweg.capture.discover.block import Wiring
+from thalweg.capture.discover.block import BlockWiring
 from thalweg.capture.observe import Pass
 from thalweg.capture.record import Role
 from thalweg.errors import ProofError
@@ -19,7 +19,7 @@ from thalweg.errors import ProofError
 
 @contextmanager
 def embedding_leaves(model: Any) -> Iterator[list[Tensor]]:
-    """A zero that is added to each text's embeddings during a pass, so that gradients can be asked for."""
+    """Add a zero tensor to each embedding output inside the block; yields these zeros, to take gradients of."""
     leaves: list[Tensor] = []
 
     def add(_: nn.Module, __: Any, output: Tensor) -> Tensor:
@@ -35,27 +35,30 @@ def embedding_leaves(model: Any) -> Iterator[list[Tensor]]:
 
 def check_tokenwise(
     trace: Pass,
-    blocks: Sequence[Wiring],
+    blocks: Sequence[BlockWiring],
     roles: Sequence[Role],
     leaves: Sequence[Tensor],
     embedded: Sequence[Tensor],
 ) -> None:
-    """From the embeddings to the first block, between blocks, to each block's values, and to the logits."""
-    seen = {one.tap: one.value for one in trace.seen}
-    before: dict[bool, tuple[str, Tensor]] = {}  # is it the encoder? -> the place below, and its leaf
-    if len(embedded) == 1:  # one text; of a speech model the decoder's
+    """Raise ProofError if tokens mix between embeddings, blocks, values or logits other than by attention.
+
+    `leaves` are zeros added to the kernels' results, `embedded` those added to the embedding outputs.
+    """
+    tensors = trace.tensors
+    before: dict[bool, tuple[str, Tensor]] = {}  # for encoder tokens and others: the place below, and its leaf
+    if len(embedded) == 1:  # one text; in a speech model it is the decoder's
         before[False] = ("the embeddings", embedded[0])
     elif embedded:
         before = {True: ("the source's embeddings", embedded[0]), False: ("the target's embeddings", embedded[-1])}
     for number, (wiring, role) in enumerate(zip(blocks, roles, strict=True)):
         place = f"the attention block {wiring.attention!r}"
-        giver = role in ("encoder", "cross")  # whose tokens the values are made of
-        if giver in before:
+        encoder_keys = role in ("encoder", "cross")
+        if encoder_keys in before:
             value = trace.calls[number][1].value[0]  # [kv_head key value_size]
-            _check(value.transpose(0, 1).flatten(1), *before[giver], f"the values of {place}")
+            _check(value.transpose(0, 1).flatten(1), *before[encoder_keys], f"the values of {place}")
         if (role == "encoder") in before:
             name, leaf = before[role == "encoder"]
-            state = seen[wiring.residual]
+            state = tensors[wiring.residual]
             _check(state.reshape(-1, state.shape[-1]), name, leaf, place)
         before[role == "encoder"] = (place, leaves[number])
     logits = trace.result.get("logits") if hasattr(trace.result, "get") else None
@@ -64,9 +67,9 @@ def check_tokenwise(
 
 
 def _check(state: Tensor, below: str, leaf: Tensor, above: str) -> None:
-    """The state at a token in the middle may depend on the leaf at that token only."""
+    """The state of a token in the middle may depend on the leaf at that token only."""
     if leaf.shape[1] != len(state):
-        return  # positions that are no tokens of the text: there is nothing to hold against each other
+        return  # positions that do not correspond to tokens
     token = len(state) // 2
     ramp = torch.linspace(0.5, 1.5, state.shape[-1], dtype=state.dtype, device=state.device)
     (slope,) = torch.autograd.grad(state[token] @ ramp, leaf, retain_graph=True, allow_unused=True)
@@ -75,6 +78,6 @@ def _check(state: Tensor, below: str, leaf: Tensor, above: str) -> None:
     reached = slope[0].flatten(1).abs().sum(1).nonzero().flatten().tolist()
     if reached not in ([token], []):
         raise ProofError(
-            f"between {below} and {above} tokens are mixed by something that is not attention (a convolution or a "
-            "recurrence): contributions would miss it, so it is refused"
+            f"between {below} and {above}, tokens are mixed by something that is not attention (such as a convolution "
+            "or a recurrence), which contributions would miss; this model is not supported"
         )

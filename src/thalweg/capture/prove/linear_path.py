@@ -1,9 +1,9 @@
-"""A path from one hidden state to another, token by token: norms, affine maps, curves, gates, pooling.
+"""Linear paths: the steps between two hidden states, made linear at the point they were computed at.
 
-A *site* says where a step is found in the model; reading it gives a *step* with the module's numbers; a step at
-the point where it really stood is a *piece*, which is linear: step(point) = piece.linear(point) + bias, exactly.
-Norms keep the deviation they had there; a curve f is replaced by its slope from the origin, f(z)/z; a gate keeps
-the value it had. So what arrives is a sum over whatever the start is a sum of.
+A *site* says where a step is found in the model; reading it gives a *step* with the module's weights; a step at a
+given point is a *piece*, which is affine: step(point) = piece.linear(point) + bias, exactly. Norms keep the deviation
+they have at the point; a curve f is replaced by its slope from the origin, f(z)/z; a gate keeps its value. If the
+start is a sum of parts, the end is the sum of the images of these parts, plus biases.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,6 +34,8 @@ from thalweg.numerics import tolerance
 
 @dataclass(frozen=True, eq=False)
 class NormAt:
+    """A norm with the deviation it has at a point."""
+
     norm: Norm
     deviation: Float[Tensor, "token 1"]
 
@@ -53,6 +55,8 @@ class NormAt:
 
 @dataclass(frozen=True, eq=False)
 class Times:
+    """Multiplication by fixed factors: a scale, a curve's slope or a gate."""
+
     factor: Float[Tensor, "token width"]
     bias: None = None
 
@@ -65,6 +69,8 @@ class Times:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
+    """Weighted means over tokens, concatenated."""
+
     weights: Float[Tensor, "part token"]
     bias: None = None
 
@@ -76,19 +82,19 @@ class Pool:
         return self.weights.T @ slope.reshape(len(self.weights), -1)
 
 
-# What a step makes of parts (`linear`), of a slope on the way back (`transposed`), and what is no part's (`bias`).
+# `linear` maps parts forward, `transposed` maps slopes backward, `bias` belongs to no part.
 Piece = Affine | NormAt | Times | Pool
-Step = Affine | Callable[[Hidden, Hidden], Piece]  # from the point where it stands, and the start of the path
+Step = Affine | Callable[[Hidden, Hidden], Piece]  # from the current point and the start of the path
 
 
 @dataclass(frozen=True, eq=False)
 class LinearPath:
-    """Steps with the numbers that their modules have now, in the order in which they are taken."""
+    """Steps with the current weights of their modules, from start to end."""
 
     steps: tuple[Step, ...]
 
     def at(self, start: Hidden) -> tuple[list[Piece], Float[Tensor, "image out"]]:
-        """The pieces where they stood on the way from `start`, and what arrived."""
+        """The pieces at the points between `start` and the end, and the end."""
         pieces, point = [], start
         for step in self.steps:
             piece = step if isinstance(step, Affine) else step(point, start)
@@ -100,12 +106,12 @@ class LinearPath:
 
 
 def allowed_error(dtype: torch.dtype, width: int) -> float:
-    """How far the end of a path may be from what flowed; norms work in float32 even in a model of float64."""
+    """Tolerance of a path's end; at least that of float32, which norms use even in float64 models."""
     return max(tolerance(dtype, width), tolerance(torch.float32, width))
 
 
 def read_path(model: nn.Module, sites: Sequence[Site], dtype: torch.dtype, device: torch.device) -> LinearPath:
-    """The path with the model's present numbers; `dtype` is the one that the model works in."""
+    """Read the weights of a path from the model; `dtype` is the one it computes in."""
     steps: list[Step] = []
     for site in sites:
         if isinstance(site, BiasSite | ColumnsSite):
@@ -118,7 +124,7 @@ def read_path(model: nn.Module, sites: Sequence[Site], dtype: torch.dtype, devic
 
 
 def _altered(affine: Affine, site: BiasSite | ColumnsSite, model: nn.Module) -> Affine:
-    """Part of an affine map, or one with another bias: only what is used of a bias may be spread over sources."""
+    """Select columns of an affine map or add to its bias, so that only the used part of a bias is attributed."""
     weight, bias = affine.weight, affine.bias
     if isinstance(site, BiasSite):
         added = model.get_parameter(site.parameter).detach()
@@ -150,9 +156,9 @@ def _read(
 
 
 def origin_slope(curve: Curve, point: Hidden) -> Hidden:
-    """f(z)/z, the slope of the line from the origin through the curve; at zero that of a point beside it."""
-    beside = torch.where(point.abs() < 1e-12, 1e-12, point)
-    return curve(beside) / beside
+    """f(z)/z, the slope of the line from the origin to the curve; at zero that of a nearby point."""
+    nonzero = torch.where(point.abs() < 1e-12, 1e-12, point)
+    return curve(nonzero) / nonzero
 
 
 @torch.no_grad()
