@@ -7,7 +7,7 @@ function makeMixing(app) {
     app.root,
     'mixing',
     'Mixing by layer',
-    'Share of a token’s hidden state that comes from the token itself, averaged over the text; 100 % means no mixing.',
+    'Share of a token’s hidden state that comes from the token itself, averaged over the text; 100% means no mixing.',
   );
   const names = Object.keys(mixing);
   const chart = el('div', { class: 'chart' });
@@ -38,7 +38,7 @@ function makeMixing(app) {
     for (const share of [0, 0.25, 0.5, 0.75, 1]) {
       picture.append(
         svg('line', { x1: left, x2: width - right, y1: y(share), y2: y(share), class: 'rule' }),
-        svg('text', { x: left - 6, y: y(share) + 4, 'text-anchor': 'end', text: `${100 * share} %` }),
+        svg('text', { x: left - 6, y: y(share) + 4, 'text-anchor': 'end', text: `${100 * share}%` }),
       );
     }
     for (let layer = 0; layer < layers; layer++) {

@@ -112,7 +112,7 @@ function makeRiver(app) {
       const rest = ribbons[level - 1].rest + (scene.dropped[level - 1] || 0);
       if (rest >= 0.005) {
         context.textAlign = 'left';
-        context.fillText(`+${(100 * rest).toFixed(0)} %`, at.width - 36, (at.y(level) + at.y(level - 1)) / 2);
+        context.fillText(`+${(100 * rest).toFixed(0)}%`, at.width - 36, (at.y(level) + at.y(level - 1)) / 2);
       }
     }
     ribbons.forEach(({ kept }, index) => drawRibbons(context, kept, index + 1, 0.6));

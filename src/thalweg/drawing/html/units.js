@@ -116,5 +116,5 @@ function formatNumber(value) {
 
 function formatPercent(share) {
   const size = Math.abs(100 * share);
-  return `${size > 0 && size < 9.5 ? (100 * share).toFixed(1) : (100 * share).toFixed(0)} %`;
+  return `${size > 0 && size < 9.5 ? (100 * share).toFixed(1) : (100 * share).toFixed(0)}%`;
 }
