@@ -12,7 +12,7 @@ from thalweg.attribution.packed import describe, headline, pack_attribution, pos
 from thalweg.attribution.result import DISTANCES, Attribution, Comparison, Mixing
 from thalweg.drawing.figures import (
     BLUE,
-    MOST_BARS,
+    MAX_BARS,
     ORANGE,
     heat_map,
     label,
@@ -24,7 +24,7 @@ from thalweg.drawing.figures import (
 )
 from thalweg.drawing.page import report_page
 from thalweg.drawing.payload import Arrays
-from thalweg.drawing.terminal import STEPS, Fitted, printable, receipt_text, shade
+from thalweg.drawing.terminal import SHADES, Fitted, printable, receipt_text, shade
 from thalweg.methods.registry import list_methods
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def shaded(attribution: Attribution, row: int) -> Text:
     largest = max(float(np.abs(scores).max()), 1e-12)
     text = Text()
     for piece, score in zip(attribution.sources.pieces, scores, strict=True):
-        strength = round(STEPS * abs(float(score)) / largest)
+        strength = round(SHADES * abs(float(score)) / largest)
         text.append(printable(piece), shade(strength, score < 0))
         text.append(" ")
     return text
@@ -172,7 +172,7 @@ def attribution_figure(attribution: Attribution) -> "Figure":
         heat_map(figure, figure.subplots(), attribution.scores, attribution.targets.pieces, labels, attribution.method)
         return figure
     scores = attribution.scores[0]
-    chosen = np.sort(np.argsort(-np.abs(scores), kind="stable")[:MOST_BARS])
+    chosen = np.sort(np.argsort(-np.abs(scores), kind="stable")[:MAX_BARS])
     figure = new_figure(max(3.3, 0.22 * len(chosen) + 0.8), 2.4)
     axes = figure.subplots()
     errors = None if attribution.errors is None else attribution.errors[0, chosen]

@@ -1,7 +1,6 @@
 """A summary of a corpus as one HTML file, drawn before it is opened: it can be read without scripts."""
 
 from collections.abc import Callable, Iterable
-from functools import cache
 from math import floor, log2, log10
 
 from thalweg.corpus.rows import SCHEMA
@@ -19,7 +18,7 @@ from thalweg.corpus.summary import (
 )
 from thalweg.drawing.charts import Column, Line, Point, colour, columns, grid, legend, lines
 from thalweg.drawing.elements import Markup, details, el, section, table
-from thalweg.drawing.page import function, joined, shell
+from thalweg.drawing.page import static_page
 from thalweg.identifiability.result import VERDICTS
 from thalweg.identifiability.value_certificate import BY_VALUES
 
@@ -51,12 +50,7 @@ def summary_page(summary: Summary) -> str:
     header = el("header", top, el("h1", first), el("p", " ".join(rest), class_="lead") if rest else "")
     parts = (_run, _mixing, _lengths, _heads, _received, _agreement, _checks)
     body = el("main", header, *(part(summary) for part in parts))
-    return shell(f"Thalweg: {first}", body, *_style_and_script())
-
-
-@cache
-def _style_and_script() -> tuple[str, str]:
-    return joined("report.css", "summary/summary.css"), function("colour.js", "summary/summary.js")
+    return static_page(f"Thalweg: {first}", body)
 
 
 def _run(summary: Summary) -> Markup:

@@ -1,0 +1,1 @@
+"""Drawing primitives for terminals, HTML pages, SVG charts and matplotlib figures."""

@@ -1,4 +1,4 @@
-"""Rows of numbers in one or two bytes each, for pages that hold many of them."""
+"""Rows of numbers packed into one or two bytes each, to keep pages small."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ Rows = Float[np.ndarray, "row column"]
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """Rows as whole numbers: a value is its code times the scale of its row, half a scale away at most.
+    """Rows as integers: value = code · scale of its row, with an error of at most half a scale.
 
-    Of long rows only the largest entries may be kept: `columns` says which, and `rest` what the others of a row sum
-    to. `width` is the number of columns.
+    Long rows may keep their largest entries only: `columns` holds their positions, `rest` the sum of the entries
+    dropped from each row. `width` is the number of columns before packing.
     """
 
     codes: Integer[np.ndarray, "row kept"]
@@ -23,7 +23,7 @@ class Packed:
     rest: Float[np.ndarray, " row"] | None = None
 
     def unpacked(self) -> Rows:
-        """The rows again, with zero for what was not kept."""
+        """The rows as floats; dropped entries are zero."""
         values = self.codes * self.scale[:, None].astype(np.float64)
         if self.columns is None:
             return values
@@ -33,7 +33,10 @@ class Packed:
 
 
 def pack(rows: Rows, kind: type[np.unsignedinteger] = np.uint8, keep: int | None = None) -> Packed:
-    """The rows in as many bytes as `kind` has, signed where a value is; of each row the `keep` largest, or all."""
+    """Pack rows into integers of this type, or its signed twin if any value is negative.
+
+    `keep` is the number of entries to keep of each row, largest first; None keeps all.
+    """
     rows = np.asarray(rows, dtype=np.float64)
     width = rows.shape[1]
     columns = rest = None

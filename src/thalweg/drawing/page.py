@@ -1,19 +1,19 @@
-"""HTML pages as one self-contained file: nothing is fetched, and no text is ever run as code."""
+"""Self-contained HTML pages: nothing is fetched, and no text of a model or user is run as code."""
 
 import base64
 import hashlib
-import html
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from thalweg.drawing.escaping import Markup, attribute, escaped, printable
 from thalweg.drawing.payload import Arrays, describe_tokens, encode_payload
-from thalweg.drawing.terminal import printable
 from thalweg.tokens import Tokens
 
-SCRIPTS = ("data", "reading", "flow", "colour", "elements", "text", "river", "methods", "heads", "mixing", "receipt")
+SCRIPTS = ("data", "units", "flow", "colour", "elements", "text", "river", "methods", "heads", "mixing", "receipt")
 FRAME_HEIGHT = 760  # pixels of a page inside a notebook
+TITLE_TOKENS = 12
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -32,14 +32,14 @@ PAGE = """<!doctype html>
 </html>
 """
 BODY = """\
-<main id="report"><noscript>{headline} This page draws the rest with JavaScript, which is off.</noscript></main>
+<main id="report"><noscript>{headline} Enable JavaScript to see the rest of this page.</noscript></main>
 <script type="application/octet-stream" id="payload">{payload}</script>"""
 
 
 def report_page(tokens: Tokens, target: Sequence[int], headline: str, parts: Mapping[str, Any], arrays: Arrays) -> str:
-    """A page about one text: its tokens, what it opens with, and whatever `parts` describe.
+    """An interactive page about one text that opens with this target.
 
-    The scripts draw a section for each part that is there: methods, blocks, certificate, maps, intervals, mixing.
+    `parts` overrides the empty sections below; the scripts in `html/` draw a section for each part that is present.
     """
     description = {
         "tokens": describe_tokens(tokens),
@@ -57,45 +57,56 @@ def report_page(tokens: Tokens, target: Sequence[int], headline: str, parts: Map
         "leftOut": [],
         **parts,
     }
-    shown = " ".join(map(printable, tokens.pieces[:12]))
-    body = BODY.format(headline=html.escape(printable(headline)), payload=encode_payload(description, arrays))
-    return shell(f"Thalweg: {shown}", body, *style_and_script())
+    text = " ".join(map(printable, tokens.pieces[:TITLE_TOKENS]))
+    body = Markup(BODY.format(headline=escaped(headline), payload=encode_payload(description, arrays)))
+    return _page(f"Thalweg: {text}", body, *report_assets())
 
 
-def shell(title: str, body: str, style: str, script: str) -> str:
-    """A page around a body of HTML."""
-    guard = html.escape(policy(style, script))
-    return PAGE.format(policy=guard, title=html.escape(title), body=body, style=style, script=script)
+def static_page(title: str, body: Markup) -> str:
+    """A page of elements and charts drawn in Python; its script only switches colours and opens details for print."""
+    return _page(title, body, *static_assets())
 
 
 def framed(page: str) -> str:
-    """A page in a frame of its own, for notebooks and other pages: several do not disturb each other."""
+    """A page in a sandboxed frame, so that several can share one notebook."""
     return (
-        f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" width="100%" height="{FRAME_HEIGHT}" '
+        f'<iframe srcdoc="{attribute(page)}" sandbox="allow-scripts" width="100%" height="{FRAME_HEIGHT}" '
         'frameborder="0" title="Thalweg report"></iframe>'
     )
 
 
-def policy(style: str, script: str) -> str:
-    """Nothing is fetched, and only our own style and script count."""
+@cache
+def report_assets() -> tuple[str, str]:
+    """Style sheet and script of interactive pages."""
+    return _read("report.css"), _function(*(f"{name}.js" for name in (*SCRIPTS, "main")))
+
+
+@cache
+def static_assets() -> tuple[str, str]:
+    """Style sheet and script of static pages."""
+    return _read("report.css", "static/static.css"), _function("colour.js", "static/static.js")
+
+
+def _page(title: str, body: Markup, style: str, script: str) -> str:
+    return PAGE.format(
+        policy=attribute(_policy(style, script)), title=escaped(title), body=body, style=style, script=script
+    )
+
+
+def _policy(style: str, script: str) -> str:
+    """A content security policy that allows this style and this script, and no requests."""
     return (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
-@cache
-def style_and_script() -> tuple[str, str]:
-    """The style sheet, and the scripts joined into one function of their own."""
-    return joined("report.css"), function(*(f"{name}.js" for name in (*SCRIPTS, "main")))
+def _function(*names: str) -> str:
+    """Scripts joined into one function, which keeps their names out of the global scope."""
+    return f"\n(() => {{\n'use strict';{_read(*names)}\n}})();\n"
 
 
-def function(*names: str) -> str:
-    """Scripts as one function, which leaves nothing behind but what it does."""
-    return f"\n(() => {{\n'use strict';{joined(*names)}\n}})();\n"
-
-
-def joined(*names: str) -> str:
+def _read(*names: str) -> str:
     folder = files("thalweg.drawing") / "html"
     return "".join("\n" + folder.joinpath(name).read_text(encoding="utf-8") for name in names)
 

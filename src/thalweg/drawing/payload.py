@@ -1,4 +1,4 @@
-"""The data of an HTML page: a description in JSON and arrays in few bytes, compressed together."""
+"""The data of an HTML page: a JSON description and binary arrays, compressed together."""
 
 import base64
 import json
@@ -9,35 +9,37 @@ from typing import Any
 
 import numpy as np
 
+from thalweg.drawing.escaping import printable
 from thalweg.drawing.packed import Packed
-from thalweg.drawing.terminal import printable
+from thalweg.drawing.terminal import MAX_ROW_SUM_ERROR
 from thalweg.jsonable import jsonable
 from thalweg.receipt import Receipt
 from thalweg.tokens import Tokens
 
-ALIGNED = 8  # bytes: where an array may begin
-ROWS_SUM_TO_ONE = 1e-3  # largest error with which rows count as summing to one
+ALIGNMENT = 8  # bytes: every array begins at a multiple
 
 
 class Arrays:
-    """Arrays behind each other in one buffer, each known by where it begins; what is there twice is kept once."""
+    """Arrays concatenated into one buffer and known by their offsets; equal arrays are stored once."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
         self.size = 0
-        self.known: dict[bytes, int] = {}
+        self.offsets: dict[bytes, int] = {}
 
     def add(self, array: np.ndarray) -> dict[str, Any]:
+        """Store an array and return its type, offset and length."""
         data = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()
-        name = sha256(data).digest()
-        if name not in self.known:
-            padded = data + bytes(-len(data) % ALIGNED)
-            self.known[name] = self.size
+        digest = sha256(data).digest()
+        if digest not in self.offsets:
+            padded = data + bytes(-len(data) % ALIGNMENT)
+            self.offsets[digest] = self.size
             self.parts.append(padded)
             self.size += len(padded)
-        return {"type": array.dtype.name, "offset": self.known[name], "length": array.size}
+        return {"type": array.dtype.name, "offset": self.offsets[digest], "length": array.size}
 
     def packed(self, rows: Packed | None) -> dict[str, Any] | None:
+        """Store packed rows and return their description."""
         if rows is None:
             return None
         return {
@@ -52,51 +54,52 @@ class Arrays:
 
 
 def encode_payload(description: Mapping[str, Any], arrays: Arrays) -> str:
-    """The description and its arrays in base64, of which no character means anything in HTML."""
-    described = json.dumps(description, allow_nan=False).encode()
-    described += b" " * (-(len(described) + 4) % ALIGNED)
-    whole = len(described).to_bytes(4, "little") + described + b"".join(arrays.parts)
-    return base64.b64encode(zlib.compress(whole, 9)).decode()
+    """The description and its arrays in base64, whose alphabet has no special characters of HTML."""
+    header = json.dumps(description, allow_nan=False).encode()
+    header += b" " * (-(len(header) + 4) % ALIGNMENT)
+    content = len(header).to_bytes(4, "little") + header + b"".join(arrays.parts)
+    return base64.b64encode(zlib.compress(content, 9)).decode()
 
 
 def describe_tokens(tokens: Tokens) -> dict[str, Any]:
+    """Tokens as a page reads them: labels, spacing, segments and words."""
     groups = tokens.word_groups()
-    word = [number for number, (_, positions) in enumerate(groups) for _ in positions]
     return {
         "labels": [printable(_label(tokens, i)) for i in range(len(tokens))],
         "pieces": [printable(piece) for piece in tokens.pieces],
         "glued": [_glued(tokens, i) for i in range(len(tokens))],
         "special": list(tokens.special),
         "segments": list(tokens.segments),
-        "words": word,
+        "words": [number for number, (_, positions) in enumerate(groups) for _ in positions],
         "wordLabels": [printable(label) for label, _ in groups],
         "wordsKnown": any(span is not None for span in tokens.spans),
     }
 
 
-def _label(tokens: Tokens, place: int) -> str:
-    """What a token stands for in the text; its own name where it has no place there."""
-    span, text = tokens.spans[place], tokens.texts[tokens.segments[place]]
+def _label(tokens: Tokens, position: int) -> str:
+    """The text that a token covers, or its own name if it covers none."""
+    span, text = tokens.spans[position], tokens.texts[tokens.segments[position]]
     if span is None or text is None:
-        return tokens.pieces[place]
+        return tokens.pieces[position]
     return text[slice(*span)].strip(" ") or "␣"
 
 
-def _glued(tokens: Tokens, place: int) -> bool:
-    """Whether no space stands between a token and the one before."""
-    span, text = tokens.spans[place], tokens.texts[tokens.segments[place]]
-    before = tokens.spans[place - 1] if place else None
-    if span is None or before is None or text is None or tokens.segments[place] != tokens.segments[place - 1]:
+def _glued(tokens: Tokens, position: int) -> bool:
+    """Whether a token follows the previous one without a space."""
+    span, text = tokens.spans[position], tokens.texts[tokens.segments[position]]
+    before = tokens.spans[position - 1] if position else None
+    if span is None or before is None or text is None or tokens.segments[position] != tokens.segments[position - 1]:
         return False
     return span[0] <= before[1] and not text[span[0] : span[0] + 1].isspace()
 
 
 def describe_receipt(receipt: Receipt, row_sum_error: float | None = None) -> dict[str, Any]:
+    """A receipt as a page reads it."""
     checks = [
         {"name": name.replace("_", " "), "worst": jsonable(check.worst), "allowed": jsonable(check.allowed)}
         for name, check in receipt.checks.items()
     ]
-    figures = jsonable(receipt.figures)
-    if row_sum_error is not None and row_sum_error < ROWS_SUM_TO_ONE:
+    figures = dict(jsonable(receipt.figures))
+    if row_sum_error is not None and row_sum_error < MAX_ROW_SUM_ERROR:
         figures["rows sum to one within"] = row_sum_error
     return {"checks": checks, "figures": figures, "assumed": list(receipt.assumed)}

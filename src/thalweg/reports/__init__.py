@@ -1,0 +1,1 @@
+"""Reports: everything about one text on one self-contained page."""

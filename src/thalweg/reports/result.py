@@ -1,4 +1,4 @@
-"""A report: everything that one page shows about one text."""
+"""The result of a report: everything that one page shows about one text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class HeadMap:
-    """Attention of a block's heads and, where it was computed, its part without effect: rows [head · query] over keys.
+    """Attention maps of one block: rows [head · query] over keys.
 
-    A cell stands for `cell` × `cell` tokens and holds the entry of the largest size. `queries` and `keys` are the
-    positions at which the block's begin.
+    Each cell covers `cell` × `cell` tokens and holds the entry with the largest magnitude. `first_query` and
+    `first_key` are the positions of the first row and column. `null` is the null component, if it was computed.
     """
 
     layer: int
     heads: int
-    queries: int
-    keys: int
+    first_query: int
+    first_key: int
     cell: int
     weights: Packed
     null: Packed | None
@@ -35,10 +35,11 @@ class HeadMap:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What a page shows.
+    """Attributions, certificate, head maps and mixing of one text, ready to be shown as a page.
 
-    `target` is what it opens with, `words` whether it opens with words. `prompt` is the number of tokens that were
-    given, if the model wrote the others; `outputs` what the model says at each position, if it speaks at each.
+    `target` holds the positions that the page opens with, and `words` is True if it opens with words. `prompt` is the
+    number of tokens in the prompt if the others were generated. `outputs` are the model's outputs at all positions,
+    for models that have one at each. `left_out` lists in words what the page does not show.
     """
 
     tokens: Tokens
@@ -46,7 +47,7 @@ class Report:
     prediction: str | None
     explained: tuple[PackedAttribution, ...]
     provenance: Mapping[str, str]
-    blocks: tuple[tuple[str, str], ...] = ()  # names and roles
+    blocks: tuple[tuple[str, str], ...] = ()  # (name, role)
     certificate: Certificate | None = None
     heads: tuple[HeadMap, ...] = ()
     intervals: tuple[Intervals, ...] = ()
@@ -57,7 +58,7 @@ class Report:
     left_out: tuple[str, ...] = ()
 
     def headline(self) -> str:
-        """The answer in a sentence or two."""
+        """The main result in one or two sentences."""
         sentences = []
         if self.explained:
             name = " and ".join(f"‘{self._name(place)}’" for place in self.target)
@@ -68,9 +69,9 @@ class Report:
         return " ".join(sentences)
 
     def _name(self, position: int) -> str:
-        """What stands at a position, or what the model wrote after it."""
-        written = self.prompt is not None and self.prompt <= position + 1 < len(self.tokens)
-        return name_of(self.tokens, position + 1 if written else position)
+        """The token at a position, or the generated token that was predicted there."""
+        generated = self.prompt is not None and self.prompt <= position + 1 < len(self.tokens)
+        return name_of(self.tokens, position + 1 if generated else position)
 
     def __rich__(self) -> "RenderableType":
         from thalweg.reports.view import report_text
@@ -89,13 +90,13 @@ class Report:
         return framed(self.to_html())
 
     def plot(self) -> "Figure":
-        """A matplotlib figure: the methods over the tokens, for what the page opens with."""
+        """A matplotlib figure: all methods over the tokens, for the initial target."""
         from thalweg.reports.view import report_figure
 
         return report_figure(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the page, whole or not at all."""
+        """Write the page atomically."""
         from thalweg.files.atomic import draft_of
 
         path = Path(path)

@@ -1,4 +1,4 @@
-"""A report as a person sees it: headline in a terminal, the page, a figure."""
+"""Views of a report: a summary for the terminal, the HTML page, a figure."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,10 +6,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from thalweg.attribution.packed import POOLED, describe
+from thalweg.drawing.escaping import printable
 from thalweg.drawing.figures import label, strips
 from thalweg.drawing.page import report_page
 from thalweg.drawing.payload import Arrays
-from thalweg.drawing.terminal import printable
 from thalweg.errors import InputError
 from thalweg.identifiability.view import describe_certificate, describe_intervals
 from thalweg.reports.result import HeadMap, Report
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def page(report: Report) -> str:
-    """The whole page as one HTML file."""
+    """A report as a self-contained HTML page."""
     arrays = Arrays()
     parts = {
         "prediction": None if report.prediction is None else printable(report.prediction),
@@ -38,33 +38,34 @@ def page(report: Report) -> str:
     return report_page(report.tokens, report.target, report.headline(), parts, arrays)
 
 
-def _describe_map(one: HeadMap, arrays: Arrays) -> dict[str, Any]:
+def _describe_map(head_map: HeadMap, arrays: Arrays) -> dict[str, Any]:
     return {
-        "layer": one.layer,
-        "heads": one.heads,
-        "queries": one.queries,
-        "keys": one.keys,
-        "cell": one.cell,
-        "weights": arrays.packed(one.weights),
-        "null": arrays.packed(one.null),
+        "layer": head_map.layer,
+        "heads": head_map.heads,
+        "firstQuery": head_map.first_query,
+        "firstKey": head_map.first_key,
+        "cell": head_map.cell,
+        "weights": arrays.packed(head_map.weights),
+        "null": arrays.packed(head_map.null),
     }
 
 
 def report_text(report: Report) -> RenderableType:
+    """The headline and what the report leaves out."""
     heading = Text(printable(report.headline()), "bold")
-    about = (
-        f"model {printable(report.provenance['model'])}   {len(report.tokens)} tokens   methods {len(report.explained)}"
-    )
-    left = [Text(f"left out: {printable(one)}", "dim") for one in report.left_out]
-    return Group(heading, Text(about, "dim"), *left)
+    methods = ", ".join(packed.method for packed in report.explained)
+    about = f"model {printable(report.provenance['model'])}   {len(report.tokens)} tokens   methods {methods}"
+    left_out = [Text(f"left out: {printable(entry)}", "dim") for entry in report.left_out]
+    return Group(heading, Text(about, "dim"), *left_out)
 
 
 def report_figure(report: Report) -> "Figure":
-    wanted = report.target or (POOLED,)
-    rows = {one.method: one.received(wanted) for one in report.explained if set(wanted) <= set(one.targets)}
+    """Scores of all methods for the initial target."""
+    target = report.target or (POOLED,)
+    rows = {packed.method: packed.received(target) for packed in report.explained if packed.explains(target)}
     if not rows:
-        raise InputError("no method of this report explains its target: there is nothing to draw")
-    places = [place for place in wanted if place != POOLED]
-    title = " ".join(label(report.tokens.pieces[place]) for place in places) or "all positions"
+        raise InputError("cannot draw a figure: none of the report's methods explains its target")
+    positions = [position for position in target if position != POOLED]
+    title = " ".join(label(report.tokens.pieces[position]) for position in positions) or "all positions"
     title = title if report.prediction is None else f"prediction {label(report.prediction)}"
     return strips(rows, report.tokens.pieces, title)

@@ -1,4 +1,4 @@
-// Colours that stay apart for colour-blind eyes: blue for what is given, orange for what is taken away.
+// Colours that colour-blind readers can tell apart: blue is positive, orange negative.
 
 const COLOURS = {
   light: { paper: [255, 255, 255], more: [24, 90, 170], less: [200, 84, 8], ink: [24, 28, 36] },
@@ -6,8 +6,8 @@ const COLOURS = {
 };
 
 function isDark() {
-  const asked = document.documentElement.dataset.theme;
-  return asked ? asked === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+  const { theme } = document.documentElement.dataset;
+  return theme ? theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
 }
 
 function colours() {
@@ -15,21 +15,21 @@ function colours() {
 }
 
 function mix(from, to, part) {
-  return from.map((one, i) => Math.round(one + (to[i] - one) * part));
+  return from.map((channel, i) => Math.round(channel + (to[i] - channel) * part));
 }
 
 function css(rgb, alpha = 1) {
   return `rgb(${rgb[0]} ${rgb[1]} ${rgb[2]} / ${alpha})`;
 }
 
-// The shade of a value between -1 and 1, as red, green and blue.
+// Shade of a value between -1 and 1, as [red, green, blue].
 function shade(value, theme = colours()) {
   const part = Math.min(1, Math.abs(value));
   return mix(theme.paper, value < 0 ? theme.less : theme.more, part);
 }
 
-// Dark or light letters, whichever stand out on a shade.
-function letters(rgb) {
-  const light = (rgb[0] * 299 + rgb[1] * 587 + rgb[2] * 114) / 1000;
-  return light > 140 ? 'rgb(16 20 28)' : 'rgb(255 255 255)';
+// Dark or light text, whichever has more contrast on a shade.
+function textColour(rgb) {
+  const brightness = (rgb[0] * 299 + rgb[1] * 587 + rgb[2] * 114) / 1000;
+  return brightness > 140 ? 'rgb(16 20 28)' : 'rgb(255 255 255)';
 }

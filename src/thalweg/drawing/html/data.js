@@ -1,4 +1,4 @@
-// From the page's own bytes to a description and rows of numbers.
+// Reads the page's payload: a JSON description, and packed rows of numbers.
 
 const ARRAYS = {
   uint8: Uint8Array,
@@ -28,36 +28,36 @@ async function readPayload(encoded) {
   return data;
 }
 
-// Rows as whole numbers with a scale each; of long rows the largest entries, with their columns.
+// Rows of integers with one scale per row. Long rows keep their largest entries, with the columns these belong to.
 class Rows {
-  constructor(buffer, start, place) {
-    const array = (at) => at && new ARRAYS[at.type](buffer, start + at.offset, at.length);
-    this.count = place.rows;
-    this.width = place.width;
-    this.kept = place.kept;
-    this.codes = array(place.codes);
-    this.scale = array(place.scale);
-    this.columns = array(place.columns);
-    this.rest = array(place.rest);
+  constructor(buffer, start, packed) {
+    const array = (entry) => entry && new ARRAYS[entry.type](buffer, start + entry.offset, entry.length);
+    this.count = packed.rows;
+    this.width = packed.width;
+    this.kept = packed.kept;
+    this.codes = array(packed.codes);
+    this.scale = array(packed.scale);
+    this.columns = array(packed.columns);
+    this.rest = array(packed.rest);
   }
 
-  // Adds `weight` times a row to `into`, and returns what of it was not kept.
-  add(row, weight, into) {
+  // Adds `weight` times a row to `sums`, and returns `weight` times the sum of its dropped entries.
+  add(row, weight, sums) {
     const first = row * this.kept;
     const unit = this.scale[row] * weight;
     const { codes, columns, kept } = this;
     if (columns) {
-      for (let j = 0; j < kept; j++) into[columns[first + j]] += codes[first + j] * unit;
+      for (let j = 0; j < kept; j++) sums[columns[first + j]] += codes[first + j] * unit;
     } else {
-      for (let j = 0; j < kept; j++) into[j] += codes[first + j] * unit;
+      for (let j = 0; j < kept; j++) sums[j] += codes[first + j] * unit;
     }
     return this.rest ? this.rest[row] * weight : 0;
   }
 
   row(row) {
-    const into = new Float64Array(this.width);
-    this.add(row, 1, into);
-    return into;
+    const values = new Float64Array(this.width);
+    this.add(row, 1, values);
+    return values;
   }
 
   at(row, column) {

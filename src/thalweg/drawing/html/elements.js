@@ -1,26 +1,26 @@
-// Elements of the page. What a text says is only ever set as text.
+// Elements of the page. Tokens and labels are only ever set as text, never as HTML.
 
 function el(tag, props = {}, ...children) {
-  const one = document.createElement(tag);
+  const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
     if (value === undefined || value === null || value === false) continue;
-    if (name === 'text') one.textContent = value;
-    else if (name === 'class') one.className = value;
-    else if (name.startsWith('on')) one.addEventListener(name.slice(2), value);
-    else one.setAttribute(name, value === true ? '' : value);
+    if (name === 'text') node.textContent = value;
+    else if (name === 'class') node.className = value;
+    else if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? '' : value);
   }
-  one.append(...children.filter((child) => child !== null && child !== undefined));
-  return one;
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
 }
 
 function svg(tag, props = {}, ...children) {
-  const one = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
   for (const [name, value] of Object.entries(props)) {
-    if (name === 'text') one.textContent = value;
-    else one.setAttribute(name, value);
+    if (name === 'text') node.textContent = value;
+    else node.setAttribute(name, value);
   }
-  one.append(...children);
-  return one;
+  node.append(...children);
+  return node;
 }
 
 function section(root, id, title, note) {
@@ -30,7 +30,7 @@ function section(root, id, title, note) {
   return body;
 }
 
-// One choice of a few, as radio buttons side by side.
+// A group of radio buttons side by side.
 function choice(name, legend, options, current, change) {
   const group = el('fieldset', { class: 'choice' }, el('legend', { text: legend }));
   for (const [value, label] of options) {
@@ -41,17 +41,17 @@ function choice(name, legend, options, current, change) {
   return group;
 }
 
-function table(caption, heads, rows, props = {}) {
+function table(caption, header, rows, props = {}) {
   return el(
     'table',
     props,
     el('caption', {}, el('span', { text: caption })),
-    el('thead', {}, el('tr', {}, ...heads.map((text) => el('th', { scope: 'col', text })))),
+    el('thead', {}, el('tr', {}, ...header.map((text) => el('th', { scope: 'col', text })))),
     el('tbody', {}, ...rows.map(([first, ...cells]) => el('tr', {}, el('th', { scope: 'row', text: first }), ...cells.map((text) => el('td', { text }))))),
   );
 }
 
-// A canvas as sharp as the screen; gives its context in CSS pixels.
+// Sizes a canvas to the screen's resolution and returns its context in CSS pixels.
 function canvasContext(canvas, width, height) {
   const ratio = Math.min(3, window.devicePixelRatio || 1);
   canvas.width = Math.round(width * ratio);
@@ -64,7 +64,7 @@ function canvasContext(canvas, width, height) {
   return context;
 }
 
-// A small label beside the pointer.
+// A tooltip beside the pointer.
 function makeTip(root) {
   const tip = el('div', { class: 'tip', 'aria-hidden': 'true' });
   tip.hidden = true;

@@ -1,31 +1,34 @@
-// Maps of heads beside what the certificate says about each of them.
+// Attention maps of all heads with their verdicts.
 
-const MARKS = { identifiable: '●', 'identifiable given the keys': '◐', 'not identifiable': '○' };
-const THUMB = 44;
+const VERDICTS = {
+  identifiable: { mark: '●', kind: 'yes', label: 'identifiable' },
+  'identifiable given the keys': { mark: '◐', kind: 'partly', label: 'locally unique given the keys' },
+  'not identifiable': { mark: '○', kind: 'no', label: 'not identifiable' },
+};
+const THUMB = 44; // pixels
 const KINDS = {
-  raw: 'attention as it is',
-  effective: 'attention without the part that has no effect',
-  null: 'the part that has no effect; orange is negative',
-  width: 'how far each weight could move with the same output',
+  raw: 'Attention weights',
+  effective: 'Effective attention: attention minus its null component',
+  null: 'Null component of attention, which has no effect on the output; orange is negative',
+  width: 'Width of each weight’s interval: how far it can move without changing the output',
 };
 
 function makeHeads(app) {
   const { certificate, maps, intervals } = app.data;
-  const all = headsOf(app.data);
-  if (!all.length) return null;
+  const heads = headsOf(app.data);
+  if (!heads.length) return null;
   const body = section(
     app.root,
     'heads',
     'Layers and heads',
     certificate
-      ? 'Whether a head’s attention can be read: do other weights give exactly the same output? Choose a head for its map and its verdict.'
-      : 'Where each head looks. Whether that can be believed was not computed for a text of this length. Choose a head for its map.',
+      ? 'A head is identifiable if no other attention weights give the same output. Select a head to see its map and verdict.'
+      : 'Attention maps only: the certificate was not computed for a text of this length. Select a head to see its map.',
   );
   const summary = el('p', { class: 'summary', text: certificate ? certificate.summary : '' });
   const legend = el('p', { class: 'legend marks' });
-  for (const [verdict, mark] of Object.entries(certificate ? MARKS : {})) {
-    const count = certificate.counts[verdict] || 0;
-    legend.append(el('span', {}, el('span', { class: `mark ${markClass(verdict)}`, text: mark }), ` ${verdict} (${count})`));
+  for (const [verdict, { label }] of Object.entries(certificate ? VERDICTS : {})) {
+    legend.append(el('span', {}, markOf(verdict), ` ${label} (${certificate.counts[verdict] || 0})`));
   }
   const grid = el('div', { class: 'grid', role: 'group', 'aria-label': 'Heads by layer' });
   const detail = el('div', { class: 'detail' });
@@ -34,20 +37,20 @@ function makeHeads(app) {
   body.append(summary, legend);
   if (maps.length) {
     body.append(el('div', { class: 'controls' }, choice('kind', 'Map', kinds.map((kind) => [kind, names[kind]]), 'raw', (kind) => app.set({ kind }))));
-    if (!intervals.length) body.append(el('p', { class: 'aside', text: 'Interval widths take linear programs and were not asked for.' }));
+    if (!intervals.length) body.append(el('p', { class: 'aside', text: 'Interval widths were not computed; request them with --intervals or intervals=True.' }));
   }
   body.append(el('div', { class: 'heads' }, el('div', { class: 'scroll' }, grid), detail));
   for (const sentence of certificate ? certificate.layers : []) body.append(el('p', { class: 'aside', text: sentence }));
 
-  const byHead = new Map(all.map((head) => [`${head.layer}.${head.head}`, head]));
+  const byHead = new Map(heads.map((head) => [`${head.layer}.${head.head}`, head]));
   const mapOf = new Map(maps.map((map) => [map.layer, map]));
   const cells = [];
-  const layers = [...new Set(all.map((head) => head.layer))].sort((a, b) => b - a);
+  const layers = [...new Set(heads.map((head) => head.layer))].sort((a, b) => b - a);
   for (const layer of layers) {
     const role = app.data.blocks[layer] && app.data.blocks[layer].role;
     const name = role && role !== 'self' ? `${layer} ${role}` : `layer ${layer}`;
     const row = el('div', { class: 'row' }, el('span', { class: 'row-name', text: name }));
-    for (const head of all.filter((one) => one.layer === layer)) {
+    for (const head of heads.filter((entry) => entry.layer === layer)) {
       const thumb = mapOf.has(layer) ? el('canvas', { class: 'thumb', 'aria-hidden': 'true' }) : null;
       const button = el(
         'button',
@@ -55,27 +58,27 @@ function makeHeads(app) {
           type: 'button',
           class: 'head',
           'data-head': `${head.layer}.${head.head}`,
-          'aria-label': `Layer ${layer} head ${head.head}${head.verdict ? `: ${head.verdict}, ${percent(head.nullShare || 0)} without effect` : ''}`,
+          'aria-label': `Layer ${layer} head ${head.head}${head.verdict ? `: ${VERDICTS[head.verdict].label}, null share ${formatPercent(head.nullShare || 0)}` : ''}`,
           onclick: () => app.set({ layer: head.layer, head: head.head }),
         },
         thumb,
-        el('span', { class: `mark ${markClass(head.verdict)}`, text: MARKS[head.verdict] || '' }),
-        el('span', { class: 'share', text: (head.nullShare || 0) < 0.0005 ? '' : percent(head.nullShare) }),
+        head.verdict ? markOf(head.verdict) : null,
+        el('span', { class: 'share', text: (head.nullShare || 0) < 0.0005 ? '' : formatPercent(head.nullShare) }),
       );
       row.append(button);
       cells.push({ head, thumb, button });
     }
     grid.append(row);
   }
-  roving(cells.map(({ button }) => button));
+  makeRovingFocus(cells.map(({ button }) => button));
 
   function value(kind, map, row, column) {
     const raw = map.weights.at(row, column);
-    const none = map.null ? map.null.at(row, column) : 0;
-    return kind === 'raw' ? raw : kind === 'null' ? none : raw - none;
+    const inert = map.null ? map.null.at(row, column) : 0;
+    return kind === 'raw' ? raw : kind === 'null' ? inert : raw - inert;
   }
 
-  // A head's map as a picture, one pixel for a cell; shades follow the square root of the size.
+  // A head's map as an image with one pixel per cell; shades follow the square root of the magnitude.
   function picture(head, kind) {
     const map = mapOf.get(head.layer);
     const rows = map.weights.count / map.heads;
@@ -83,7 +86,7 @@ function makeHeads(app) {
     const values = new Float32Array(rows * columns);
     if (kind === 'width') {
       for (const [t, s, , low, high] of rangesOf(head)) {
-        const at = Math.floor((t - map.queries) / map.cell) * columns + Math.floor((s - map.keys) / map.cell);
+        const at = Math.floor((t - map.firstQuery) / map.cell) * columns + Math.floor((s - map.firstKey) / map.cell);
         values[at] = Math.max(values[at], high - low);
       }
     } else {
@@ -104,8 +107,8 @@ function makeHeads(app) {
   }
 
   function rangesOf(head) {
-    const found = intervals.find((one) => one.layer === head.layer && one.head === head.head);
-    return found ? found.rows : [];
+    const match = intervals.find((entry) => entry.layer === head.layer && entry.head === head.head);
+    return match ? match.rows : [];
   }
 
   function update(changed) {
@@ -121,7 +124,7 @@ function makeHeads(app) {
   function show(head) {
     const parts = [el('h3', { text: `Layer ${head.layer}, head ${head.head}` })];
     if (head.verdict) parts.push(
-      el('p', { class: 'verdict' }, el('span', { class: `mark ${markClass(head.verdict)}`, text: MARKS[head.verdict] }), ` ${head.verdict}`),
+      el('p', { class: 'verdict' }, markOf(head.verdict), ` ${VERDICTS[head.verdict].label}`),
       el('p', { class: 'sentence', text: `${head.sentence.replace(/^layer \d+ head \d+: /, '')}.` }),
     );
     const map = mapOf.get(head.layer);
@@ -146,44 +149,45 @@ function makeHeads(app) {
         const first = start + number * map.cell;
         return last > first ? `${labels[first]} … ${labels[last]}` : labels[first];
       };
-      const shown = kind === 'width' ? '' : `: ${figure(value(kind, map, head.head * rows + i, j))}`;
-      app.tip.show(event, `${range(map.queries, i)} ← ${range(map.keys, j)}${shown}`);
+      const shown = kind === 'width' ? '' : `: ${formatNumber(value(kind, map, head.head * rows + i, j))}`;
+      app.tip.show(event, `${range(map.firstQuery, i)} ← ${range(map.firstKey, j)}${shown}`);
     });
     canvas.addEventListener('pointerleave', () => app.tip.hide());
-    const coarse = map.cell > 1 ? ` A cell stands for ${map.cell} × ${map.cell} tokens and shows its largest entry.` : '';
-    const text = `${KINDS[kind]}. Rows receive, columns give; the deepest shade is ${figure(size)}, shades follow the square root.${coarse}`;
-    return [canvas, el('p', { class: 'legend', text: text[0].toUpperCase() + text.slice(1) })];
+    const coarse = map.cell > 1 ? ` Each cell covers ${map.cell} × ${map.cell} tokens and shows its largest entry.` : '';
+    const text = `${KINDS[kind]}. Rows are queries, columns are keys. The strongest shade is ${formatNumber(size)}; shades follow the square root.${coarse}`;
+    return [canvas, el('p', { class: 'legend', text })];
   }
 
-  // The target's own row: what it attends to, what of that has an effect, and how far it could move.
+  // The target's row: its largest weights, their effective part, and their intervals.
   function bars(head, map) {
     const place = app.state.target[0];
     const rows = map.weights.count / map.heads;
-    if (map.cell > 1 || place < map.queries || place >= map.queries + rows) return [];
-    const row = head.head * rows + (place - map.queries);
+    if (map.cell > 1 || place < map.firstQuery || place >= map.firstQuery + rows) return [];
+    const row = head.head * rows + (place - map.firstQuery);
     const raw = map.weights.row(row);
-    const none = map.null ? map.null.row(row) : new Float64Array(raw.length);
+    const inert = map.null ? map.null.row(row) : new Float64Array(raw.length);
     const ranges = new Map(rangesOf(head).filter(([t]) => t === place).map(([, s, , low, high]) => [s, [low, high]]));
     const lines = largest(Array.from(raw), 8).map(({ value: weight, index }) => {
-      const name = app.data.tokens.labels[index + map.keys];
-      const range = ranges.get(index + map.keys);
-      return [name, figure(weight), figure(weight - none[index]), ...(ranges.size ? [range ? `${figure(range[0])} to ${figure(range[1])}` : '–'] : [])];
+      const name = app.data.tokens.labels[index + map.firstKey];
+      const range = ranges.get(index + map.firstKey);
+      return [name, formatNumber(weight), formatNumber(weight - inert[index]), ...(ranges.size ? [range ? `${formatNumber(range[0])} to ${formatNumber(range[1])}` : '–'] : [])];
     });
-    const heads = ['attends to', 'raw', 'effective', ...(ranges.size ? ['could be'] : [])];
-    return [table(`The row of ${app.data.tokens.labels[place]}`, heads, lines, { class: 'row-table' })];
+    const header = ['key', 'raw', 'effective', ...(ranges.size ? ['interval'] : [])];
+    return [table(`Row of ${app.data.tokens.labels[place]}`, header, lines, { class: 'row-table' })];
   }
 
   return { update };
 }
 
-// The heads of the certificate, or, without one, of the maps.
+// Heads of the certificate, or of the maps if there is no certificate.
 function headsOf({ certificate, maps }) {
   if (certificate) return certificate.heads;
   return maps.flatMap(({ layer, heads }) => Array.from({ length: heads }, (_, head) => ({ layer, head })));
 }
 
-function markClass(verdict) {
-  return { identifiable: 'yes', 'identifiable given the keys': 'partly' }[verdict] || 'no';
+function markOf(verdict) {
+  const { mark, kind } = VERDICTS[verdict];
+  return el('span', { class: `mark ${kind}`, text: mark });
 }
 
 function paint(canvas, image, width, height) {
@@ -196,8 +200,8 @@ function paint(canvas, image, width, height) {
   context.drawImage(small, 0, 0, width, height);
 }
 
-// Arrow keys move between buttons, of which one is in the way of the tab key.
-function roving(buttons) {
+// Arrow keys move between buttons; the tab key reaches one of them.
+function makeRovingFocus(buttons) {
   buttons.forEach((button, index) => {
     button.tabIndex = index ? -1 : 0;
     button.addEventListener('focus', () => {

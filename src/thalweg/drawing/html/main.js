@@ -1,10 +1,10 @@
-// The page: one state, and views that follow it.
+// The page: one state, and a view per section that follows it.
 
 async function start() {
   const data = await readPayload(document.getElementById('payload').textContent);
   const root = document.getElementById('report');
   root.replaceChildren();
-  const first = headsOf(data).slice().sort((a, b) => (b.nullShare || 0) - (a.nullShare || 0))[0];
+  const misleading = headsOf(data).slice().sort((a, b) => (b.nullShare || 0) - (a.nullShare || 0))[0];
   const state = {
     method: 0,
     target: data.target,
@@ -14,8 +14,8 @@ async function start() {
     words: data.openWords && data.tokens.wordsKnown,
     special: 'shown',
     kind: 'raw',
-    layer: first ? first.layer : 0,
-    head: first ? first.head : 0,
+    layer: misleading ? misleading.layer : 0,
+    head: misleading ? misleading.head : 0,
   };
   const app = {
     data,
@@ -28,8 +28,8 @@ async function start() {
     },
     shading(method = app.method) {
       const count = data.tokens.labels.length;
-      if (state.direction === 'source') return overUnits(given(method, state.source || [], count), app.layout, true);
-      const values = received(method, state.target);
+      if (state.direction === 'source') return overUnits(scoresOfSource(method, state.source || [], count), app.layout, true);
+      const values = scoresOfTarget(method, state.target);
       return values ? overUnits(values, app.layout, false) : app.layout.units.map(() => NaN);
     },
     names: () => names(data, state),
@@ -75,7 +75,7 @@ async function start() {
   document.documentElement.dataset.ready = 'true';
 }
 
-// What a person chose stands one place after the position that predicts it, where the model wrote it.
+// A generated token is explained at the position before it, where it was predicted.
 function targetsOf(data, places) {
   return data.prompt === null ? places : places.map((place) => (place >= data.prompt ? place - 1 : place));
 }
@@ -88,9 +88,13 @@ function pickedBy(data, target) {
 function names(data, state) {
   const { labels } = data.tokens;
   const join = (places) => `‘${places.map((place) => labels[place]).join(' ')}’`;
-  const written = data.prompt !== null && state.picked.length && state.picked[0] >= data.prompt;
-  const target = isPrediction(data, state) && data.prediction !== null && !written ? `the prediction ‘${data.prediction}’` : state.picked.length ? join(state.picked) : 'all positions';
-  return { target, source: state.source ? join(state.source) : '' };
+  const predicted = isPrediction(data, state) && data.prediction !== null && !isGenerated(data, state);
+  const picked = state.picked.length ? join(state.picked) : 'all positions';
+  return { target: predicted ? `the prediction ‘${data.prediction}’` : picked, source: state.source ? join(state.source) : '' };
+}
+
+function isGenerated(data, { picked }) {
+  return data.prompt !== null && picked.length > 0 && picked[0] >= data.prompt;
 }
 
 function isPrediction(data, state) {
@@ -105,61 +109,63 @@ function makeHeader(app) {
   } });
   const headline = el('h1', {});
   const trust = el('p', { class: 'lead' });
-  const again = el('button', { type: 'button', class: 'plain', text: 'Back to what the page opened with', onclick: () => app.set({ target: data.target, picked: pickedBy(data, data.target) }) });
+  const back = el('button', { type: 'button', class: 'plain', text: 'Back to the initial target', onclick: () => app.set({ target: data.target, picked: pickedBy(data, data.target) }) });
   const { provenance } = data;
   app.root.append(
     el('header', {},
       el('div', { class: 'top' }, el('p', { class: 'brand', text: 'thalweg' }), el('p', { class: 'model', text: `${provenance.model || ''} · ${data.tokens.labels.length} tokens` }), theme),
-      headline, trust, again),
+      headline, trust, back),
   );
 
   function update() {
     theme.textContent = isDark() ? 'Light' : 'Dark';
     theme.setAttribute('aria-label', `Switch to ${isDark() ? 'light' : 'dark'} colours`);
-    again.hidden = !data.methods.length || isPrediction(data, state);
-    headline.textContent = data.methods.length ? sentence() : 'Can this attention be read?';
-    trust.textContent = data.certificate ? trusted(data.certificate) : '';
+    back.hidden = !data.methods.length || isPrediction(data, state);
+    headline.textContent = data.methods.length ? sentence() : 'Is this attention uniquely determined?';
+    trust.textContent = data.certificate ? certificateSentence(data.certificate) : '';
   }
 
   function sentence() {
     const { target } = names(data, state);
-    const values = received(app.method, state.target);
+    const values = scoresOfTarget(app.method, state.target);
     const best = values ? largest(overUnits(values, app.layout, false), 3) : [];
-    const given = listed(best.map(({ index, value }) => `${app.layout.units[index].label} (${figure(value)})`));
-    const says = `says ${app.method.name}`;
-    const read = readAt(target);
-    if (!given) return `${upper(read || target)}.`;
-    return read ? `${upper(read)}; ${given} give${best.length === 1 ? 's' : ''} most, ${says}.` : `${upper(target)} is made most of ${given}, ${says}.`;
+    const sources = joinWithAnd(best.map(({ index, value }) => `${app.layout.units[index].label} (${formatNumber(value)})`));
+    const reading = readingOf(target);
+    if (!sources) return capitalise(reading || `${target}.`);
+    return reading
+      ? `${capitalise(reading)} Largest sources by ${app.method.name}: ${sources}.`
+      : `Largest sources of ${target} by ${app.method.name}: ${sources}.`;
   }
 
-  function readAt(target) {
+  // Where the prediction is read, or what the model predicts at the target.
+  function readingOf(target) {
     const { labels } = data.tokens;
     const place = state.target[0];
-    if (place === POOLED) return `${target} is read from all positions`;
-    const written = data.prompt !== null && state.picked.length && state.picked[0] >= data.prompt;
-    if (written) return `${target} is said after ‘${labels[place]}’`;
-    if (isPrediction(data, state) && data.prediction !== null) return `${target} is read at ${labels[place]}`;
-    return data.outputs[place] ? `at ${target} the model says ‘${data.outputs[place].trim() || data.outputs[place]}’` : '';
+    if (place === POOLED) return `${target} is pooled over all positions.`;
+    if (isGenerated(data, state)) return `${target} was generated after ‘${labels[place]}’.`;
+    if (isPrediction(data, state) && data.prediction !== null) return `${target} is read at ${labels[place]}.`;
+    const output = data.outputs[place];
+    return output ? `at ${target}, the model predicts ‘${output.trim() || output}’.` : '';
   }
 
   return { update };
 }
 
-function upper(text) {
+function capitalise(text) {
   return text[0].toUpperCase() + text.slice(1);
 }
 
-function listed(items) {
+function joinWithAnd(items) {
   return items.length < 2 ? items.join('') : `${items.slice(0, -1).join(', ')} and ${items[items.length - 1]}`;
 }
 
-function trusted({ counts, heads }) {
-  const yes = counts.identifiable || 0;
-  const partly = counts['identifiable given the keys'] || 0;
-  const keys = partly ? ` ${yes ? partly : `In ${partly}`} ${yes ? 'more can' : 'it can'} be read if the keys are taken as given.` : '';
-  if (yes === heads.length) return 'Attention weights can be read here: in no head do other weights give the same output.';
-  if (!yes) return `Attention weights alone do not settle it: in all ${heads.length} heads other weights give the same output.${keys}`;
-  return `Attention weights can be read in ${yes} of ${heads.length} heads; in the others different weights give the same output.${keys}`;
+function certificateSentence({ counts, heads }) {
+  const unique = counts.identifiable || 0;
+  const local = counts['identifiable given the keys'] || 0;
+  if (unique === heads.length) return `All ${heads.length} heads have uniquely determined attention: no other weights give the same output.`;
+  const others = unique ? 'in the others, different weights' : 'different weights';
+  const keys = local ? ` ${unique ? 'Another ' : ''}${local} ${local === 1 ? 'is' : 'are'} locally unique given the keys.` : '';
+  return `${unique} of ${heads.length} heads have uniquely determined attention; ${others} give exactly the same output.${keys}`;
 }
 
 start().catch((error) => {

@@ -1,4 +1,4 @@
-// Methods side by side, and how far they agree about the target.
+// Methods side by side, and their rank correlation on the target.
 
 function makeMethods(app) {
   const { methods } = app.data;
@@ -7,7 +7,7 @@ function makeMethods(app) {
     app.root,
     'methods',
     'Methods side by side',
-    'What each method says about the same target. Choose one to see it above.',
+    'Scores of each method for the same target. Select a method to show it above.',
   );
   const list = el('div', { class: 'methods', role: 'radiogroup', 'aria-label': 'Method' });
   const agreement = el('div', { class: 'scroll' });
@@ -37,9 +37,9 @@ function makeMethods(app) {
 
   function update() {
     const theme = colours();
-    const found = rows.map(({ method }) => app.shading(method));
+    const shadings = rows.map(({ method }) => app.shading(method));
     rows.forEach(({ strip, best, button }, index) => {
-      const values = found[index];
+      const values = shadings[index];
       const chosen = index === app.state.method;
       button.setAttribute('aria-checked', String(chosen));
       button.tabIndex = chosen ? 0 : -1;
@@ -54,37 +54,37 @@ function makeMethods(app) {
       context.putImageData(picture, 0, 0);
       best.textContent = values.every(Number.isNaN)
         ? 'computed for the prediction only'
-        : largest(values, 3).map(({ index: unit, value }) => `${app.layout.units[unit].label} ${figure(value)}`).join(' · ');
+        : largest(values, 3).map(({ index: unit, value }) => `${app.layout.units[unit].label} ${formatNumber(value)}`).join(' · ');
     });
-    const known = rows.map(({ method }, index) => ({ name: method.name, values: found[index] })).filter(({ values }) => !values.some(Number.isNaN));
+    const known = rows.map(({ method }, index) => ({ name: method.name, values: shadings[index] })).filter(({ values }) => !values.some(Number.isNaN));
     agreement.replaceChildren(...(known.length > 1 ? [matrix(known, theme)] : []));
   }
 
-  // Where a method's scores have a sign the sizes of all are ranked, since most have none. What no method names, as
-  // tokens that the target cannot see, does not count as agreement.
+  // If any method is signed, absolute scores are ranked, since most methods are not. Units that score zero in every
+  // method, such as tokens that the target cannot see, are left out: they would count as agreement.
   function matrix(known, theme) {
     const signed = known.some(({ values }) => values.some((value) => value < 0));
     const named = known[0].values.map((_, unit) => known.some(({ values }) => Math.abs(values[unit]) > TINY));
     const sizes = known.map(({ values }) => (signed ? values.map(Math.abs) : values).filter((_, unit) => named[unit]));
-    const of = app.state.words ? 'words' : 'tokens';
-    const found = table(
-      `Agreement: rank correlation of ${signed ? 'the sizes of ' : ''}scores over the ${of} that any method names, from −1 to 1`,
+    const unitName = app.state.words ? 'words' : 'tokens';
+    const cells = table(
+      `Rank correlation (−1 to 1) of ${signed ? 'absolute ' : ''}scores, over ${unitName} with a nonzero score in at least one method`,
       ['', ...known.map(({ name }) => name)],
-      known.map(({ name }, i) => [name, ...known.map((_, j) => signedFigure(rankCorrelation(sizes[i], sizes[j])))]),
+      known.map(({ name }, i) => [name, ...known.map((_, j) => formatCorrelation(rankCorrelation(sizes[i], sizes[j])))]),
       { class: 'agreement' },
     );
-    found.querySelectorAll('td').forEach((cell, index) => {
+    cells.querySelectorAll('td').forEach((cell, index) => {
       const value = rankCorrelation(sizes[Math.floor(index / known.length)], sizes[index % known.length]);
       const rgb = shade(Number.isNaN(value) ? 0 : 0.85 * value, theme);
       cell.style.backgroundColor = css(rgb);
-      cell.style.color = letters(rgb);
+      cell.style.color = textColour(rgb);
     });
-    return found;
+    return cells;
   }
 
   return { update };
 }
 
-function signedFigure(value) {
+function formatCorrelation(value) {
   return Number.isNaN(value) ? '–' : `${value < 0 ? '−' : ''}${Math.abs(value).toFixed(2)}`;
 }

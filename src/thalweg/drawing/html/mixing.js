@@ -1,4 +1,4 @@
-// How much of a token is left in its own place, layer by layer.
+// Mixing: the share of a token that stays at its own position, layer by layer.
 
 function makeMixing(app) {
   const { mixing } = app.data;
@@ -7,16 +7,16 @@ function makeMixing(app) {
     app.root,
     'mixing',
     'Mixing by layer',
-    'How much of itself a token keeps on the way up, on average over the text: 100 % would be no mixing.',
+    'Share of a token’s hidden state that comes from the token itself, averaged over the text; 100% means no mixing.',
   );
   const names = Object.keys(mixing);
   const chart = el('div', { class: 'chart' });
-  const details = el('details', {}, el('summary', { text: 'The figures' }));
+  const details = el('details', {}, el('summary', { text: 'Table' }));
   body.append(chart, details);
   const layers = mixing[names[0]].own.length;
   details.append(
     el('div', { class: 'scroll' }, table(
-      'In %, by layer: what a token keeps of itself, how many have a larger contributor, and what kinds of tokens give',
+      'Percentages by layer: own share, tokens with a larger contributor than themselves, and shares from each kind of token',
       ['method', 'layer', 'own', 'not own', 'special', 'punctuation', 'content'],
       names.flatMap((name) =>
         mixing[name].own.map((own, layer) => [
@@ -34,11 +34,11 @@ function makeMixing(app) {
     const [left, right, top, bottom] = [40, 150, 12, 30];
     const x = (layer) => left + (layers > 1 ? (layer / (layers - 1)) * (width - left - right) : 0);
     const y = (share) => top + (1 - share) * (height - top - bottom);
-    const picture = svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': 'What tokens keep of themselves by layer; the figures are in the table below' });
+    const picture = svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': 'Own share of tokens by layer; the figures are in the table below' });
     for (const share of [0, 0.25, 0.5, 0.75, 1]) {
       picture.append(
         svg('line', { x1: left, x2: width - right, y1: y(share), y2: y(share), class: 'rule' }),
-        svg('text', { x: left - 6, y: y(share) + 4, 'text-anchor': 'end', text: `${100 * share} %` }),
+        svg('text', { x: left - 6, y: y(share) + 4, 'text-anchor': 'end', text: `${100 * share}%` }),
       );
     }
     for (let layer = 0; layer < layers; layer++) {
@@ -55,7 +55,7 @@ function makeMixing(app) {
       picture.append(
         svg('polyline', { points, class: kind }),
         ...own.map((share, layer) => svg('circle', { cx: x(layer), cy: y(Math.max(0, Math.min(1, share))), r: 2.5, class: kind })),
-        svg('text', { x: width - right + 8, y: lowest + 4, class: kind, text: shortened(name, 24) }),
+        svg('text', { x: width - right + 8, y: lowest + 4, class: kind, text: truncate(name, 24) }),
       );
     });
     chart.replaceChildren(picture);

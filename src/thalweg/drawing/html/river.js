@@ -1,10 +1,10 @@
-// The river: tokens as columns, layers upward, ribbons as wide as what they carry.
+// The river: tokens as columns, layers upwards, ribbons as wide as the share they carry.
 
 const LAYER_HEIGHT = 84;
-const MOST_HEIGHT = 620;
-const LABEL_HEIGHT = 92; // of the longest names of tokens
-const LETTER = 5.4; // what a letter of them takes
-const SIDE = 62; // room for the names of layers
+const MAX_HEIGHT = 620;
+const LABEL_HEIGHT = 92; // of the longest token labels
+const LETTER_HEIGHT = 5.4; // of a letter in a slanted label
+const SIDE = 62; // width of the layer names
 
 function makeRiver(app) {
   const chained = app.data.methods.filter((method) => method.layers);
@@ -12,53 +12,53 @@ function makeRiver(app) {
   const body = section(
     app.root,
     'river',
-    'The river',
-    'Tokens are columns, layers go upward. Follow the target from the top down to the tokens of the text: a ribbon is as wide as what it carries. Point at a place to trace it.',
+    'River',
+    'Tokens are columns, layers go upwards. The target is at the top and its shares run down to the input tokens; ribbons are as wide as the share they carry. Point at a node to trace it.',
   );
-  const canvas = el('canvas', { tabindex: '0', role: 'img', 'aria-describedby': 'river-said river-table' });
+  const canvas = el('canvas', { tabindex: '0', role: 'img', 'aria-describedby': 'river-status river-table' });
   const holder = el('div', { class: 'drawing' }, canvas);
-  const said = el('p', { class: 'said', id: 'river-said', role: 'status' });
+  const status = el('p', { class: 'status', id: 'river-status', role: 'status' });
   const note = el('p', { class: 'legend' });
   const hidden = el('div', { class: 'unseen', id: 'river-table' });
-  body.append(holder, said, note, hidden);
+  body.append(holder, status, note, hidden);
   let scene = null;
   let base = null;
   let cursor = null;
 
-  // What is drawn, of the method in use or, where it has no maps of layers, of the first that has.
+  // The selected method, or the first one with per-layer maps if it has none.
   function compute() {
     const method = app.method.layers ? app.method : chained[0];
     const count = app.data.tokens.labels.length;
     const target = app.state.target;
     if (method.chain === 'flow') return computeFlow(method, target, count);
-    const { levels, masses, unnamed } = spread(method, target, count);
+    const { levels, masses, dropped } = spread(method, target, count);
     const ribbons = [];
     for (let level = 1; level <= levels; level++) ribbons.push(links(method, masses, level, count, app.layout));
-    return { method, count, levels, masses, unnamed, ribbons, whole: 1 };
+    return { method, count, levels, masses, dropped, ribbons };
   }
 
   function computeFlow(method, target, count) {
     const from = target[0] === POOLED ? count - 1 : target[target.length - 1];
-    const row = received(method, target) || new Float64Array(count);
+    const row = scoresOfTarget(method, target) || new Float64Array(count);
     const to = app.state.source ? app.state.source[0] : row.indexOf(Math.max(...row));
     const flow = largestFlow(method, from, to, count, app.layout);
-    const ribbons = flow.ribbons.map((one) => folded(one.map((ribbon) => ({ ...ribbon, value: ribbon.value / (flow.value || 1) }))));
+    const ribbons = flow.ribbons.map((level) => widest(level.map((ribbon) => ({ ...ribbon, value: ribbon.value / (flow.value || 1) }))));
     const masses = flow.masses.map((level) => level.map((value) => value / (flow.value || 1)));
-    return { method, count, levels: flow.levels, masses, unnamed: [], ribbons, whole: flow.value, from, to };
+    return { method, count, levels: flow.levels, masses, dropped: [], ribbons, flow: flow.value, from, to };
   }
 
-  function place() {
+  function measure() {
     const width = Math.max(280, holder.clientWidth);
     const { levels } = scene;
-    const step = Math.min(LAYER_HEIGHT, (MOST_HEIGHT - LABEL_HEIGHT) / levels);
+    const step = Math.min(LAYER_HEIGHT, (MAX_HEIGHT - LABEL_HEIGHT) / levels);
     const longest = Math.max(...app.layout.units.map(({ label: text }) => Math.min(14, text.length)));
     const columns = app.layout.units.length;
     const side = width < 560 ? 34 : SIDE;
-    const around = width < 560 ? 14 : 40; // the widest ribbon of the first and of the last column
+    const around = width < 560 ? 14 : 40; // half the widest ribbon of the first and last column
     const column = (width - side - 44 - 2 * around) / columns;
     return {
       width,
-      height: Math.round(step * levels + Math.min(LABEL_HEIGHT, LETTER * longest + 24) + 28),
+      height: Math.round(step * levels + Math.min(LABEL_HEIGHT, LETTER_HEIGHT * longest + 24) + 28),
       side,
       left: side + around,
       step,
@@ -71,7 +71,7 @@ function makeRiver(app) {
 
   function update() {
     scene = compute();
-    scene.place = place();
+    scene.place = measure();
     scene.shares = scene.masses.map((masses) => overUnits(masses, app.layout, false));
     base = null;
     cursor = null;
@@ -109,10 +109,10 @@ function makeRiver(app) {
       context.textAlign = 'right';
       context.fillText(levelName(level), at.side - 2, at.y(level));
       if (!level) continue;
-      const rest = ribbons[level - 1].rest + (scene.unnamed[level - 1] || 0);
+      const rest = ribbons[level - 1].rest + (scene.dropped[level - 1] || 0);
       if (rest >= 0.005) {
         context.textAlign = 'left';
-        context.fillText(`+${(100 * rest).toFixed(0)} %`, at.width - 36, (at.y(level) + at.y(level - 1)) / 2);
+        context.fillText(`+${(100 * rest).toFixed(0)}%`, at.width - 36, (at.y(level) + at.y(level - 1)) / 2);
       }
     }
     ribbons.forEach(({ kept }, index) => drawRibbons(context, kept, index + 1, 0.6));
@@ -129,21 +129,21 @@ function makeRiver(app) {
     return kind ? `${level - 1} ${kind}` : `layer ${level - 1}`;
   }
 
-  // Ribbons stand side by side at each of their ends, in the order of where they lead.
-  function drawRibbons(context, ribbons, level, alpha, colour) {
+  // Ribbons lie side by side at both ends, ordered by their other end.
+  function drawRibbons(context, ribbons, level, alpha) {
     const { place: at } = scene;
     const theme = colours();
     const width = (value) => Math.max(0.6, Math.abs(value) * at.scale);
     const offsets = { top: new Map(), bottom: new Map() };
     const ends = (side, key, other) => {
       const groups = new Map();
-      for (const one of ribbons) groups.set(one[key], [...(groups.get(one[key]) || []), one]);
+      for (const ribbon of ribbons) groups.set(ribbon[key], [...(groups.get(ribbon[key]) || []), ribbon]);
       for (const [, group] of groups) {
         group.sort((a, b) => a[other] - b[other]);
-        let start = -group.reduce((sum, one) => sum + width(one.value), 0) / 2;
-        for (const one of group) {
-          offsets[side].set(one, start);
-          start += width(one.value);
+        let start = -group.reduce((sum, { value }) => sum + width(value), 0) / 2;
+        for (const ribbon of group) {
+          offsets[side].set(ribbon, start);
+          start += width(ribbon.value);
         }
       }
     };
@@ -151,18 +151,19 @@ function makeRiver(app) {
     ends('bottom', 'to', 'from');
     const [upper, lower] = [at.y(level), at.y(level - 1)];
     const middle = (upper + lower) / 2;
-    for (const one of ribbons) {
-      const size = width(one.value);
-      const a = at.x(one.from) + offsets.top.get(one);
-      const b = at.x(one.to) + offsets.bottom.get(one);
+    for (const ribbon of ribbons) {
+      const size = width(ribbon.value);
+      const a = at.x(ribbon.from) + offsets.top.get(ribbon);
+      const b = at.x(ribbon.to) + offsets.bottom.get(ribbon);
       context.beginPath();
       context.moveTo(a, upper);
       context.bezierCurveTo(a, middle, b, middle, b, lower);
       context.lineTo(b + size, lower);
       context.bezierCurveTo(b + size, middle, a + size, middle, a + size, upper);
       context.closePath();
-      const own = one.from === one.to ? mix(theme.more, theme.ink, 0.45) : theme.more;
-      context.fillStyle = css(colour || (one.value < 0 ? theme.less : own), one.from === one.to ? alpha * 0.7 : alpha);
+      const own = ribbon.from === ribbon.to;
+      const positive = own ? mix(theme.more, theme.ink, 0.45) : theme.more;
+      context.fillStyle = css(ribbon.value < 0 ? theme.less : positive, own ? alpha * 0.7 : alpha);
       context.fill();
     }
   }
@@ -170,14 +171,14 @@ function makeRiver(app) {
   function drawNodes(context, shares, level, theme) {
     const { place: at } = scene;
     shares.forEach((share, unit) => {
-      if (Math.abs(share) < THINNEST) return;
+      if (Math.abs(share) < MIN_SHARE) return;
       const width = Math.max(2, Math.abs(share) * at.scale);
       context.fillStyle = css(share < 0 ? theme.less : theme.more);
       context.fillRect(at.x(unit) - width / 2, at.y(level) - 1.5, width, 3);
     });
   }
 
-  // Names of tokens below, those that give most first, as many as fit.
+  // Labels of as many tokens as fit, largest shares first.
   function drawLabels(context, shares, theme) {
     const { place: at } = scene;
     const taken = [];
@@ -198,7 +199,7 @@ function makeRiver(app) {
     context.rotate(-Math.PI / 3);
     context.textAlign = 'right';
     context.fillStyle = style;
-    context.fillText(shortened(text, 14), 0, 0);
+    context.fillText(truncate(text, 14), 0, 0);
     context.restore();
   }
 
@@ -209,7 +210,7 @@ function makeRiver(app) {
     if (unit < 0 || !shares[unit]) return;
     context.fillStyle = css(theme.ink);
     context.font = `600 12px ${getComputedStyle(document.body).fontFamily}`;
-    const text = app.state.target[0] === POOLED ? 'all positions' : shortened(app.layout.units[unit].label, 18);
+    const text = app.state.target[0] === POOLED ? 'all positions' : truncate(app.layout.units[unit].label, 18);
     const half = context.measureText(text).width / 2;
     context.textAlign = 'center';
     context.fillText(text, Math.max(at.side + half, Math.min(at.width - half - 4, at.x(unit))), 12);
@@ -228,17 +229,17 @@ function makeRiver(app) {
         drawRibbons(context, traced.kept, level, 0.85);
       }
       const below = Array.from({ length: cursor.level + 1 }, () => new Float64Array(count));
-      for (const one of places) below[cursor.level][one] = masses[cursor.level][one];
+      for (const place of places) below[cursor.level][place] = masses[cursor.level][place];
       for (let level = cursor.level; level > 0; level--) {
-        for (let one = 0; one < count; one++) {
-          if (below[level][one]) method.layers.add((level - 1) * count + one, below[level][one], below[level - 1]);
+        for (let place = 0; place < count; place++) {
+          if (below[level][place]) method.layers.add((level - 1) * count + place, below[level][place], below[level - 1]);
         }
         drawRibbons(context, links(method, below, level, count, app.layout).kept, level, 0.85);
       }
     } else {
       scene.ribbons.forEach(({ kept }, index) => {
         const touching = kept.filter(
-          (one) => (index + 1 === cursor.level && one.from === cursor.unit) || (index === cursor.level && one.to === cursor.unit),
+          ({ from, to }) => (index + 1 === cursor.level && from === cursor.unit) || (index === cursor.level && to === cursor.unit),
         );
         drawRibbons(context, touching, index + 1, 0.85);
       });
@@ -253,40 +254,40 @@ function makeRiver(app) {
     label(context, name, at.x(cursor.unit), 0, css(theme.ink));
   }
 
-  function spoken(node) {
+  function describeNode(node) {
     const { units } = app.layout;
     const share = scene.shares[node.level][node.unit];
-    const where = node.level ? `after layer ${node.level - 1}` : 'of the input';
-    return `${units[node.unit].label} ${where}: ${percent(share)} of ${scene.method.chain === 'flow' ? 'the flow' : app.names().target} passes here`;
+    const where = node.level ? `after layer ${node.level - 1}` : 'in the input';
+    return `${units[node.unit].label} ${where} carries ${formatPercent(share)} of ${scene.method.chain === 'flow' ? 'the flow' : app.names().target}`;
   }
 
-  function trace(node, aloud) {
+  function trace(node, announce) {
     if (!scene || (node === null) === (cursor === null) && (!node || (node.level === cursor.level && node.unit === cursor.unit))) return;
     cursor = node && node.level <= scene.levels && node.unit < app.layout.units.length ? node : null;
-    if (cursor && aloud) said.textContent = `${spoken(cursor)}.`;
+    if (cursor && announce) status.textContent = `${describeNode(cursor)}.`;
     draw();
   }
 
   function describe() {
-    const { method, whole, levels } = scene;
-    const instead = method === app.method ? '' : `${app.method.name} has no map for every layer; drawn by ${method.name}. `;
+    const { method, levels } = scene;
+    const instead = method === app.method ? '' : `${app.method.name} has no per-layer maps, so the river shows ${method.name}. `;
     const names = app.names();
-    const best = largest(scene.shares[0], 3).map(({ index, value }) => `${app.layout.units[index].label} ${percent(value)}`).join(', ');
+    const best = largest(scene.shares[0], 3).map(({ index, value }) => `${app.layout.units[index].label} ${formatPercent(value)}`).join(', ');
     const { labels } = app.data.tokens;
-    said.textContent = method.chain === 'flow'
-      ? `${instead}One largest flow from ${labels[scene.from]} down to ${labels[scene.to]}, taking attention as pipes: ${figure(whole)}. Others may be as large. Choose a source to see its flow.`
-      : `${instead}By ${method.name}, ${names.target} leads down to ${best}.`;
-    const rests = scene.ribbons.map(({ rest }, i) => rest + (scene.unnamed[i] || 0));
-    const most = Math.max(...rests);
-    const unnamed = Math.max(0, ...scene.unnamed);
-    note.textContent = most >= 0.005
-      ? `Ribbons thinner than ${percent(THINNEST)} are folded: up to ${percent(most)} between two layers, as the figures on the right say` +
-        `${unnamed >= 0.005 ? `, of which up to ${percent(unnamed)} are links that this file leaves out` : ''}.`
-      : 'No ribbon is left out.';
-    canvas.setAttribute('aria-label', `River of ${names.target} by ${method.name}. Arrow keys move between places.`);
+    status.textContent = method.chain === 'flow'
+      ? `${instead}A maximum flow from ${labels[scene.from]} to ${labels[scene.to]} with attention as capacities: ${formatNumber(scene.flow)}. Other flows may be equally large. Select a source to see its flow.`
+      : `${instead}By ${method.name}, ${names.target} traces back to ${best}.`;
+    const rests = scene.ribbons.map(({ rest }, i) => rest + (scene.dropped[i] || 0));
+    const largestRest = Math.max(...rests);
+    const dropped = Math.max(0, ...scene.dropped);
+    note.textContent = largestRest >= 0.005
+      ? `Ribbons below ${formatPercent(MIN_SHARE)} are not drawn; together they carry up to ${formatPercent(largestRest)} between two layers (percentages on the right)` +
+        `${dropped >= 0.005 ? `, including up to ${formatPercent(dropped)} in links that are not stored in this file` : ''}.`
+      : 'All ribbons are drawn.';
+    canvas.setAttribute('aria-label', `River of ${names.target} by ${method.name}. Arrow keys move between nodes.`);
     const rows = [];
     for (let level = levels; level >= 0; level--) {
-      const list = largest(scene.shares[level], 5).map(({ index, value }) => `${app.layout.units[index].label} ${percent(value)}`);
+      const list = largest(scene.shares[level], 5).map(({ index, value }) => `${app.layout.units[index].label} ${formatPercent(value)}`);
       rows.push([levelName(level), list.join(', ')]);
     }
     hidden.replaceChildren(table('Largest shares of the target by layer', ['layer', 'positions'], rows));
@@ -309,7 +310,7 @@ function makeRiver(app) {
       waiting = false;
       const node = nodeAt(event);
       trace(node, false);
-      if (node) app.tip.show(event, spoken(node));
+      if (node) app.tip.show(event, describeNode(node));
       else app.tip.hide();
     });
   });
@@ -324,7 +325,7 @@ function makeRiver(app) {
     if (node) app.choose(app.layout.units[node.unit]);
   });
   canvas.addEventListener('focus', () => {
-    app.node = null; // what the text last pointed at is not where keys begin
+    app.node = null; // keys start at the target, not at the token last pointed at
     trace(null, false);
   });
   canvas.addEventListener('keydown', (event) => {
@@ -348,7 +349,7 @@ function makeRiver(app) {
   return { update, trace: (node) => trace(node, false) };
 }
 
-function shortened(text, length) {
+function truncate(text, length) {
   const all = Array.from(text);
   return all.length > length ? `${all.slice(0, length - 1).join('')}…` : text;
 }

@@ -1,26 +1,26 @@
-// The text, its tokens shaded by what they give to the target (or get from the source), each of them a button.
+// The text: a button per token, shaded by its contribution to the target, or by what it receives from the source.
 
 function makeText(app) {
   const body = section(
     app.root,
     'text',
-    'The text',
-    'Each token is shaded by its part in the target. Choose a token to make it the target; arrow keys move between tokens.',
+    'Text',
+    'Each token is shaded by its contribution to the target. Select a token to make it the target; arrow keys move between tokens.',
   );
   const controls = el('div', { class: 'controls' });
   const shown = el('div', { class: 'tokens', role: 'group', 'aria-label': 'Tokens of the text' });
   const legend = el('p', { class: 'legend' });
-  const said = el('p', { class: 'said', role: 'status' });
-  body.append(controls, shown, said, legend);
+  const status = el('p', { class: 'status', role: 'status' });
+  body.append(controls, shown, status, legend);
   const { data } = app;
   controls.append(
-    choice('chooses', 'A click chooses the', [['target', 'target'], ['source', 'source']], 'target', (direction) => app.set({ direction })),
+    choice('direction', 'Select', [['target', 'target'], ['source', 'source']], 'target', (direction) => app.set({ direction })),
     data.tokens.wordsKnown
       ? choice('unit', 'Show', [['tokens', 'tokens'], ['words', 'words']], app.state.words ? 'words' : 'tokens', (unit) => app.set({ words: unit === 'words' }))
-      : el('p', { class: 'aside', text: 'Where words begin is not known here: tokens are shown.' }),
+      : el('p', { class: 'aside', text: 'Word boundaries are unknown for this input, so tokens are shown.' }),
   );
   if (data.tokens.special.some(Boolean)) {
-    const ways = [['shown', 'shown'], ['folded', 'folded'], ['hidden', 'hidden']];
+    const ways = [['shown', 'shown'], ['merged', 'merged'], ['hidden', 'hidden']];
     controls.append(choice('special', 'Special tokens', ways, 'shown', (special) => app.set({ special })));
   }
   let buttons = [];
@@ -37,7 +37,7 @@ function makeText(app) {
     const nodes = [];
     buttons.forEach((button, index) => {
       const [unit, before] = [built.units[index], built.units[index - 1]];
-      if (before && unit.generated && !before.generated) nodes.push(el('span', { class: 'divide', text: 'the model goes on:' }));
+      if (before && unit.generated && !before.generated) nodes.push(el('span', { class: 'divide', text: 'generated:' }));
       else if (before && unit.segment !== before.segment) nodes.push(el('span', { class: 'divide', text: '│' }));
       nodes.push(button);
     });
@@ -89,8 +89,8 @@ function makeText(app) {
     const value = values[index];
     if (Number.isNaN(value)) return `${label}: not computed`;
     return app.state.direction === 'target'
-      ? `${label} gives ${figure(value)} to ${app.names().target}`
-      : `${label} gets ${figure(value)} from ${app.names().source}`;
+      ? `${label} contributes ${formatNumber(value)} to ${app.names().target}`
+      : `${label} receives ${formatNumber(value)} from ${app.names().source}`;
   }
 
   function update() {
@@ -103,41 +103,41 @@ function makeText(app) {
       const value = values[index];
       const rgb = Number.isNaN(value) ? theme.paper : shade(value / size, theme);
       button.style.backgroundColor = css(rgb);
-      button.style.color = letters(rgb);
+      button.style.color = textColour(rgb);
       button.setAttribute('aria-label', describe(index));
       button.setAttribute('aria-pressed', String(built.units[index].places.some((place) => picked.has(place))));
       button.classList.toggle('unknown', Number.isNaN(value));
     });
     const missing = values.every(Number.isNaN);
     const { method } = app;
-    said.textContent = missing
-      ? `${method.name} was computed for ${method.targets.length === 1 ? 'the prediction' : 'some targets'} only: choose another method, or the prediction again.`
+    status.textContent = missing
+      ? `${method.name} was computed for ${method.targets.length === 1 ? 'the prediction' : 'some targets'} only. Select another method or another target.`
       : sentence();
     legend.textContent = missing ? '' : legendText(values, size);
   }
 
   function sentence() {
-    const best = largest(values, 5).map(({ index, value }) => `${built.units[index].label} ${figure(value)}`).join(', ');
+    const best = largest(values, 5).map(({ index, value }) => `${built.units[index].label} ${formatNumber(value)}`).join(', ');
     const { target, source } = app.names();
     return app.state.direction === 'target'
-      ? `Most of what reaches ${target}: ${best || 'nothing'}.`
-      : `What ${source} gives most to: ${best || 'nothing'}.`;
+      ? `Largest sources of ${target}: ${best || 'none'}.`
+      : `Largest targets of ${source}: ${best || 'none'}.`;
   }
 
-  function legendText(all, size) {
-    const signed = all.some((value) => value < 0);
-    const parts = [`The deepest shade is ${figure(size)}${signed ? '; blue speaks for it, orange against' : ''}.`];
+  function legendText(scores, size) {
+    const signed = scores.some((value) => value < 0);
+    const parts = [`The strongest shade is ${formatNumber(size)}${signed ? '; blue is positive, orange negative' : ''}.`];
     if (app.state.special === 'hidden') parts.push(`Special tokens are hidden${hiddenShare()}.`);
-    if (app.state.special === 'folded') parts.push('Special tokens are folded into one.');
-    if (app.state.words) parts.push('Scores of a word’s tokens are added up; a word as target is the mean of its tokens.');
+    if (app.state.special === 'merged') parts.push('Special tokens are merged into one.');
+    if (app.state.words) parts.push('The score of a word is the sum over its tokens; a target word is the mean of its tokens.');
     return parts.join(' ');
   }
 
   function hiddenShare() {
-    const row = app.state.direction === 'target' && received(app.method, app.state.target);
+    const row = app.state.direction === 'target' && scoresOfTarget(app.method, app.state.target);
     if (!row) return '';
     const share = row.reduce((sum, value, place) => sum + (data.tokens.special[place] ? value : 0), 0);
-    return `; they give ${figure(share)}`;
+    return `; they contribute ${formatNumber(share)}`;
   }
 
   return { update };

@@ -1,8 +1,8 @@
-// The page is whole without this: a button for its colours, and tables that are open on paper.
+// Optional script of static pages: a button that switches colours, and details that open for printing.
 
 const button = document.querySelector('.theme');
 
-function name() {
+function label() {
   button.textContent = isDark() ? 'Light' : 'Dark';
   button.setAttribute('aria-label', `Switch to ${isDark() ? 'light' : 'dark'} colours`);
 }
@@ -10,17 +10,17 @@ function name() {
 button.hidden = false;
 button.addEventListener('click', () => {
   document.documentElement.dataset.theme = isDark() ? 'light' : 'dark';
-  name();
+  label();
 });
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', name);
-name();
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', label);
+label();
 
 let closed = [];
 window.addEventListener('beforeprint', () => {
   closed = [...document.querySelectorAll('details:not([open])')];
-  for (const one of closed) one.open = true;
+  for (const details of closed) details.open = true;
 });
 window.addEventListener('afterprint', () => {
-  for (const one of closed) one.open = false;
+  for (const details of closed) details.open = false;
 });
 document.documentElement.dataset.ready = 'true';

@@ -1,6 +1,6 @@
-// What is shown: units (tokens or words, special tokens shown, hidden or folded), and scores over them.
+// Units (tokens or words; special tokens shown, hidden or merged) and the scores over them.
 
-const POOLED = -1; // the target that stands for all positions together
+const POOLED = -1; // target of a prediction that is pooled over all positions
 const TINY = 1e-12;
 
 function makeUnits(data, choice) {
@@ -8,12 +8,12 @@ function makeUnits(data, choice) {
   const count = tokens.labels.length;
   const units = [];
   const unitOf = new Int32Array(count).fill(-1);
-  const folded = { label: 'special tokens', places: [], special: true, glued: false };
+  const merged = { label: 'special tokens', places: [], special: true, glued: false };
   for (let place = 0; place < count; place++) {
     const special = tokens.special[place];
     if (special && choice.special === 'hidden') continue;
-    if (special && choice.special === 'folded') {
-      folded.places.push(place);
+    if (special && choice.special === 'merged') {
+      merged.places.push(place);
       continue;
     }
     const last = units[units.length - 1];
@@ -26,10 +26,10 @@ function makeUnits(data, choice) {
     }
     unitOf[place] = units.length - 1;
   }
-  if (folded.places.length) {
-    for (const place of folded.places) unitOf[place] = units.length;
-    folded.label = `${folded.places.length} special tokens`;
-    units.push(folded);
+  if (merged.places.length) {
+    for (const place of merged.places) unitOf[place] = units.length;
+    merged.label = `${merged.places.length} special tokens`;
+    units.push(merged);
   }
   for (const unit of units) {
     unit.generated = data.prompt !== null && unit.places[0] >= data.prompt;
@@ -38,8 +38,8 @@ function makeUnits(data, choice) {
   return { units, unitOf };
 }
 
-// What the places of a target receive from every position, averaged; null where the method was not asked for it.
-function received(method, places) {
+// Mean row of scores over the places of a target; null if the method was not computed for it.
+function scoresOfTarget(method, places) {
   const rows = places.map((place) => method.rowOf.get(place)).filter((row) => row !== undefined);
   if (!rows.length) return null;
   const values = new Float64Array(method.scores.width);
@@ -47,8 +47,8 @@ function received(method, places) {
   return values;
 }
 
-// What every target receives from the places of a source; NaN where the method was not asked for the target.
-function given(method, places, count) {
+// Score that every target receives from the places of a source; NaN if the method was not computed for the target.
+function scoresOfSource(method, places, count) {
   const values = new Float64Array(count).fill(NaN);
   for (const [place, row] of method.rowOf) {
     if (place !== POOLED) values[place] = places.reduce((sum, source) => sum + method.scores.at(row, source), 0);
@@ -56,7 +56,7 @@ function given(method, places, count) {
   return values;
 }
 
-// Over units: sums of what sources give, means of what targets get.
+// Aggregates token values over units: sums over sources, means over targets.
 function overUnits(values, { units }, mean) {
   return units.map(({ places }) => {
     const known = places.map((place) => values[place]).filter((value) => !Number.isNaN(value));
@@ -80,7 +80,7 @@ function extent(values) {
   return size;
 }
 
-// Spearman's rank correlation, ties sharing their mean rank; NaN where one is constant.
+// Spearman's rank correlation with mean ranks for ties; NaN if either side is constant.
 function rankCorrelation(first, second) {
   const [a, b] = [ranks(first), ranks(second)];
   const middle = (a.length - 1) / 2;
@@ -97,24 +97,24 @@ function rankCorrelation(first, second) {
 
 function ranks(values) {
   const order = Array.from(values.keys()).sort((a, b) => values[a] - values[b]);
-  const found = new Float64Array(values.length);
+  const rank = new Float64Array(values.length);
   for (let start = 0; start < order.length; ) {
     let end = start;
     while (end + 1 < order.length && values[order[end + 1]] === values[order[start]]) end++;
-    for (let i = start; i <= end; i++) found[order[i]] = (start + end) / 2;
+    for (let i = start; i <= end; i++) rank[order[i]] = (start + end) / 2;
     start = end + 1;
   }
-  return found;
+  return rank;
 }
 
-function figure(value) {
+function formatNumber(value) {
   if (value === null || Number.isNaN(value)) return '–';
   const size = Math.abs(value);
   if (size === 0) return '0';
   return size >= 100 ? value.toFixed(0) : size >= 0.0995 ? value.toFixed(2) : size >= 0.001 ? value.toFixed(3) : value.toExponential(0);
 }
 
-function percent(share) {
+function formatPercent(share) {
   const size = Math.abs(100 * share);
-  return `${size > 0 && size < 9.5 ? (100 * share).toFixed(1) : (100 * share).toFixed(0)} %`;
+  return `${size > 0 && size < 9.5 ? (100 * share).toFixed(1) : (100 * share).toFixed(0)}%`;
 }
