@@ -1,170 +1,29 @@
-"""Validators for max flow: capacity, conservation, cut equals flow, and three other ways to get
-the number."""
+"""Validators for max flow: capacity, conservation, cut equals flow, and three other ways to get the number."""
 
 import inspect
-import os
 import subprocess
 import sys
 from itertools import pairwise
 
-import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 
+from tests.aggregate.graphs import (
+    CLOSE,
+    GRAPHS,
+    causal,
+    each_graph,
+    linear_program_flow,
+    networkx_flow,
+    recursion_bound,
+    scale_of,
+    softmax_attention,
+    two_bottlenecks,
+)
 from thalweg.aggregate.max_flow import flow_of_pair, max_flow
 from thalweg.errors import InputError
-
-CLOSE = 1e-9
-
-
-# --- inputs
-
-
-def softmax_attention(layers, n, seed=0, sharpness=1.0):
-    scores = sharpness * np.random.default_rng(seed).normal(size=(layers, n, n))
-    weights = np.exp(scores)
-    return 0.5 * weights / weights.sum(-1, keepdims=True) + 0.5 * np.eye(n)
-
-
-def causal(layers, n, seed=0):
-    lower = np.tril(softmax_attention(layers, n, seed, 2.0))
-    return lower / lower.sum(-1, keepdims=True)
-
-
-def sparse(layers, n, seed=0):
-    rng = np.random.default_rng(seed)
-    return rng.random((layers, n, n)) * (rng.random((layers, n, n)) < 0.25)
-
-
-def two_bottlenecks(noise=0.0):
-    """Two branches of width 2, one narrowed to 1 at the bottom, the other near the top: the truth
-    is 1 + 1.
-
-    Seen from the sink, two nodes above the lower bottleneck can each pass on 1; seen from the
-    source, two nodes below the upper one can each get 1. So at every level at least one branch is
-    counted twice, and the recursion gives 3: the minimum cut crosses levels.
-    """
-    layers = np.zeros((5, 4, 4))
-    straight = np.arange(4)
-    layers[1:4, straight, straight] = 1.0
-    layers[4, 0] = [1, 1, 2, 0]
-    layers[3, 2, 2] = 1.0  # the upper bottleneck
-    layers[2, 2, 3] = 1.0  # and its fan, below
-    layers[1, 1] = [1, 0, 0, 0]  # the lower branch comes together
-    layers[0, :, 0] = [1, 0, 1, 1]
-    return layers + noise * np.random.default_rng(5).random(layers.shape)
-
-
-def rectangular():
-    rng = np.random.default_rng(3)
-    sizes = [4, 7, 2, 5, 3, 6]
-    return [rng.random((up, down)) for down, up in pairwise(sizes)]
-
-
-def with_carries():
-    """An encoder-decoder stack: the first three nodes are carried through the upper layers without
-    limit."""
-    rng = np.random.default_rng(4)
-    layers = [rng.random((6, 6)) * 0.3 for _ in range(5)]
-    for layer in layers[2:]:
-        layer[:3] = 0.0
-        layer[range(3), range(3)] = np.inf
-    return layers
-
-
-def zero_rows_and_columns():
-    layers = softmax_attention(5, 6, seed=8)
-    layers[2][1] = 0.0
-    layers[3][:, 4] = 0.0
-    layers[0][:, 2] = 0.0
-    layers[4][5] = 0.0
-    return layers
-
-
-GRAPHS = {
-    "softmax": softmax_attention(6, 8),
-    "sharp": softmax_attention(6, 8, seed=1, sharpness=4.0),
-    "random": np.random.default_rng(0).random((4, 7, 7)),
-    "no residual": softmax_attention(5, 7, seed=2, sharpness=3.0) - 0.5 * np.eye(7),
-    "uniform": np.full((5, 6, 6), 1 / 6),
-    "permutation": np.stack([np.eye(6)[np.random.default_rng(s).permutation(6)] for s in range(4)]),
-    "identity": np.stack([np.eye(5)] * 6),
-    "near identity": np.stack([np.eye(6)] * 6) + 1e-6 * softmax_attention(6, 6),
-    "sparse": sparse(6, 9),
-    "causal": causal(6, 8),
-    "zero rows and columns": zero_rows_and_columns(),
-    "two bottlenecks": two_bottlenecks(),
-    "leaky bottlenecks": two_bottlenecks(noise=0.05),
-    "rectangular": rectangular(),
-    "carries": with_carries(),
-    "one layer": softmax_attention(1, 5),
-    "two layers": softmax_attention(2, 5),
-    "three layers": softmax_attention(3, 6, sharpness=3.0),
-    "one token": np.full((4, 1, 1), 0.3),
-    "tiny capacities": 1e-12 * softmax_attention(5, 6),
-    "huge capacities": 1e12 * softmax_attention(5, 6),
-}
-each_graph = pytest.mark.parametrize("layers", GRAPHS.values(), ids=GRAPHS.keys())
-
-
-# --- slow, literal twins
-
-
-def networkx_flow(layers):
-    graph = nx.DiGraph()
-    for level, layer in enumerate(layers):
-        for (up, down), capacity in np.ndenumerate(layer):
-            if capacity > 0:
-                edge = {} if np.isinf(capacity) else {"capacity": capacity}
-                graph.add_edge((level + 1, up), (level, down), **edge)
-    result = np.zeros((layers[-1].shape[0], layers[0].shape[1]))
-    for i, j in np.ndindex(*result.shape):
-        source, sink = (len(layers), i), (0, j)
-        if source in graph and sink in graph:
-            result[i, j] = nx.maximum_flow_value(graph, source, sink)
-    return result
-
-
-def linear_program_flow(layers, i, j):
-    """Maximise what leaves (L, i), as the definition says it, with one variable per edge."""
-    offsets = np.cumsum([0, *(layer.size for layer in layers)])
-    rows = []
-    for level in range(1, len(layers)):
-        for node in range(layers[level].shape[1]):
-            row = [np.zeros_like(layer) for layer in layers]
-            row[level][:, node] = 1
-            row[level - 1][node] = -1
-            rows.append(np.concatenate([part.ravel() for part in row]))
-    limit = [layer.copy() for layer in layers]
-    limit[-1][np.arange(len(limit[-1])) != i] = 0
-    limit[0][:, np.arange(limit[0].shape[1]) != j] = 0
-    gain = np.zeros(offsets[-1])
-    gain[offsets[-2] :] = -1
-    bounds = [(0, c) for c in np.concatenate([part.ravel() for part in limit])]
-    equal = {"A_eq": np.stack(rows), "b_eq": np.zeros(len(rows))} if rows else {}
-    return -linprog(gain, bounds=bounds, **equal).fun
-
-
-def recursion_bound(layers):
-    """The bound without the solver: U, D and their sums over every level."""
-
-    def min_sum(a, b):
-        return np.minimum(a[:, :, None], b[None]).sum(1)
-
-    below, above = [layers[0]], [layers[-1]]
-    for layer in layers[1:]:
-        below.append(min_sum(layer, below[-1]))
-    for layer in layers[-2::-1]:
-        above.append(min_sum(above[-1], layer))
-    middles = [min_sum(a, b) for a, b in zip(above[-2::-1], below, strict=False)]
-    return np.min([below[-1], above[-1], *middles], axis=0)
-
-
-def scale_of(layers):
-    return max(np.max(layer[np.isfinite(layer)], initial=0.0) for layer in layers) or 1.0
 
 
 def assert_valid_pair(layers, i, j):
@@ -245,92 +104,6 @@ def test_max_flow_when_stack_is_large_then_shared_flows_agree_with_single_pairs(
     rng = np.random.default_rng(0)
     for i, j in rng.integers(0, n, (40, 2)):
         assert flow.value[i, j] == pytest.approx(assert_valid_pair(attention, i, j), rel=CLOSE)
-
-
-def test_two_fans_when_thinned_and_joined_then_feasible_and_worth_their_common_part():
-    """What the solver claims of shared flows, done edge by edge for every pair."""
-    from thalweg.aggregate.max_flow_kernel import route_one
-
-    layers, n, middle = softmax_attention(6, 10, seed=3, sharpness=3.0), 10, 3
-    exact = max_flow(layers).value
-    hub = np.full(n, 1 / n)
-    for i, j in np.ndindex(n, n):
-        supply, demand = layers[-1, i].copy(), layers[0][:, j].copy()
-        top, sent, arrives, _ = route_one(layers, middle, 5, supply, hub, 1.0)
-        bottom, departs, got, _ = route_one(layers, 1, middle, hub, demand, 1.0)
-        common = np.minimum(arrives, departs)
-        edges = np.zeros_like(layers)
-        keep = np.divide(common, arrives, out=np.zeros(n), where=arrives > 0)
-        for level in range(middle, 5):  # upwards: an upper node sends what its edges still carry
-            edges[level] = top[level] * keep
-            before = top[level].sum(1)
-            keep = np.divide(edges[level].sum(1), before, out=np.zeros(n), where=before > 0)
-        edges[5, i] = sent * keep
-        keep = np.divide(common, departs, out=np.zeros(n), where=departs > 0)
-        for level in range(middle - 1, 0, -1):
-            edges[level] = bottom[level] * keep[:, None]
-            before = bottom[level].sum(0)
-            keep = np.divide(edges[level].sum(0), before, out=np.zeros(n), where=before > 0)
-        edges[0][:, j] = got * keep
-        assert np.all(edges >= 0)
-        assert np.all(edges <= layers + 1e-12)
-        for upper, lower in zip(edges[1:], edges[:-1], strict=True):
-            np.testing.assert_allclose(upper.sum(0), lower.sum(1), atol=1e-12)
-        assert edges[5].sum() == pytest.approx(common.sum(), abs=1e-12)
-        assert common.sum() <= exact[i, j] + 1e-12
-
-
-def cube_limits(layers):
-    """What each node can pass on to each sink, and what can arrive there from each source, by level."""
-
-    def min_sum(a, b):
-        return np.minimum(a[:, :, None], b[None]).sum(1)
-
-    below, above = [layers[0]], [layers[-1]]
-    for layer in layers[1:-1]:
-        below.append(min_sum(layer, below[-1]))
-    for layer in layers[-2:0:-1]:
-        above.append(min_sum(above[-1], layer))
-    return np.stack(below).transpose(0, 2, 1).copy(), np.stack(above[::-1])
-
-
-def edges_of_search(layers, i, j, goal, max_phases, limits, reach):
-    """The flow that the search of one pair leaves, by edge, and what `route` says of it."""
-    from thalweg.aggregate.max_flow_kernel import route
-
-    depth, n, _ = layers.shape
-    nodes = depth * n
-    flow, sent, got = np.zeros(layers.size), np.zeros(n), np.zeros(n)
-    said = route(
-        layers.reshape(-1), n, 1, depth - 1, layers[-1, i].copy(), layers[0, :, j].copy(), goal, max_phases,
-        limits[:, j], reach[:, i], flow, sent, got, np.empty(flow.size, np.int64), np.empty(nodes),
-        np.empty(nodes, bool), np.empty(nodes, np.int64), np.empty(nodes, np.int64),
-        np.empty(nodes + 1, np.int64), np.empty(nodes, np.int64), np.empty(nodes + 1, np.int64),
-    )  # fmt: skip
-    edges = flow.reshape(layers.shape)
-    edges[-1, i] = sent
-    edges[0, :, j] = got
-    return edges, said
-
-
-@pytest.mark.parametrize("max_phases", [1, 100], ids=["constructed flow", "augmenting paths"])
-@pytest.mark.parametrize("name", ["softmax", "sharp", "sparse", "causal", "leaky bottlenecks"])
-def test_search_of_a_pair_when_stopped_after_some_phases_then_its_flow_is_feasible(name, max_phases):
-    layers = GRAPHS[name]
-    limits, reach = cube_limits(layers)
-    exact = max_flow(layers).value
-    bound = recursion_bound(layers)
-    for i, j in np.argwhere(bound > 0):
-        edges, (value, *_) = edges_of_search(layers, i, j, bound[i, j], max_phases, limits, reach)
-        assert np.all(edges >= -1e-12)
-        assert np.all(edges <= layers + 1e-12)
-        for upper, lower in zip(edges[1:], edges[:-1], strict=True):
-            np.testing.assert_allclose(upper.sum(0), lower.sum(1), atol=1e-12)
-        assert edges[-1].sum() == pytest.approx(value, abs=1e-12)
-        assert edges[0].sum() == pytest.approx(value, abs=1e-12)
-        assert value <= exact[i, j] + 1e-12
-        if max_phases > 1:
-            assert value == pytest.approx(exact[i, j], rel=CLOSE)
 
 
 def test_two_bottlenecks_when_seen_by_hand_then_two_where_the_recursion_says_three():
@@ -467,16 +240,6 @@ def test_max_flow_when_run_twice_or_on_other_numbers_of_threads_then_identical(m
         assert first.certified_by == other.certified_by
 
 
-def test_attention_flow_when_run_then_torch_keeps_its_number_of_threads():
-    code = (
-        "import sys, torch, thalweg as tw\n"
-        "torch.set_num_threads(1)\n"  # numba would set its own number, if it were asked for that
-        "tw.explain(tw.load(), 'a gorgeous, witty movie.', 'attention_flow', -1)\n"
-        "sys.exit(torch.get_num_threads() != 1)\n"
-    )
-    assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "NUMBA_NUM_THREADS": "2"}).returncode == 0
-
-
 def test_max_flow_when_given_integers_or_float32_then_input_is_left_alone():
     layers = [np.array([[1, 2], [3, 4]]), np.array([[5, 0], [1, 1]], dtype=np.float32)]
     copies = [layer.copy() for layer in layers]
@@ -495,15 +258,15 @@ def test_progress_when_given_then_grows_to_the_number_of_pairs():
 @pytest.mark.parametrize(
     ("layers", "options", "message"),
     [
-        ([], {}, "empty"),
+        ([], {}, "got none"),
         ([np.ones(3)], {}, r"shape \(3,\)"),
-        ([np.ones((2, 0))], {}, "not empty"),
+        ([np.ones((2, 0))], {}, "non-empty"),
         ([np.ones((3, 2)), np.ones((2, 2))], {}, r"\[upper, 3\]"),
         ([-np.ones((2, 2))], {}, "-1.0"),
-        ([np.full((2, 2), np.nan)], {}, "NaN"),
-        ([np.eye(2)], {"targets": [2]}, r"0\.\.1"),
-        ([np.eye(2)], {"targets": [-1]}, "out of range"),
-        ([np.eye(2)], {"targets": [0.5]}, "node numbers"),
+        ([np.full((2, 2), np.nan)], {}, "nan"),
+        ([np.eye(2)], {"targets": [2]}, "0 to 1"),
+        ([np.eye(2)], {"targets": [-1]}, r"\[-1\]"),
+        ([np.eye(2)], {"targets": [0.5]}, "0.5"),
         ([np.eye(2)], {"solver": "magic"}, "layered"),
     ],
 )
@@ -514,7 +277,7 @@ def test_max_flow_when_input_is_wrong_then_says_what_was_expected(layers, option
 
 
 def test_flow_of_pair_when_source_is_out_of_range_then_says_so():
-    with pytest.raises(InputError, match="level 0 has 2 nodes"):
+    with pytest.raises(InputError, match="0 to 1, got 5"):
         flow_of_pair([np.eye(2)], 0, 5)
 
 

@@ -1,9 +1,8 @@
-"""Compiled kernels for layered max flow: numba is imported here and nowhere else.
+"""Compiled kernels for layered max flow; the only module that imports numba.
 
-A network is a cube `capacity [layer node node]` with zeros where there is no edge; `capacity[l, i,
-k]` leads from node i of level l+1 down to node k of level l. A task routes a supply at level
-`high` to a demand at level `low` through the layers between, so a pair of tokens and a fan of flow
-towards a hub are the same problem.
+A network is a cube `capacity [layer node node]` with zeros where there is no edge; `capacity[l, i, k]` leads from node
+i of level l+1 down to node k of level l. A task routes a supply at level `high` to a demand at level `low` through the
+layers between, so a pair of tokens and a fan of flow towards a hub are the same problem.
 """
 
 import inspect
@@ -14,16 +13,16 @@ from typing import Any
 import numba
 import numpy as np
 
-TO_THE_END = 1 << 60
+UNLIMITED_PHASES = 1 << 60
 FAN_PHASES = 6  # a fan that has not met its goal by then rarely does, and pairs do not depend on it
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile without the GIL, cached on disk where there is a place to write."""
-    function = inspect.unwrap(function)  # shape checks of the test run wrap it; numba needs it bare
+    """Compile without the GIL, cached on disk if there is a writable folder."""
+    function = inspect.unwrap(function)  # shape checks of the test run wrap it; numba needs the bare function
     try:
         return numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # numba found no folder to cache in (read-only install and home)
+    except RuntimeError:  # numba has no folder to cache in (read-only install and home)
         return numba.njit(nogil=True)(function)
 
 
@@ -42,7 +41,7 @@ def min_sum(left, right, out):
 
 @compiled
 def alive(next_alive, v):
-    """The first node from v on that is still in play; path halving keeps the chains short."""
+    """The first node from v on that is still active; path halving keeps the chains short."""
     while next_alive[v] != v:
         next_alive[v] = next_alive[next_alive[v]]
         v = next_alive[v]
@@ -51,10 +50,10 @@ def alive(next_alive, v):
 
 @compiled
 def prepare(n, low, high, demand, limits, reach, limit, useful):
-    """What each node may take in, and which nodes lie on a path from supply to demand.
+    """The intake limit of each node, and the nodes that lie on a path from supply to demand.
 
-    Node v may take in at most what it can pass on, so a search loses nothing by stopping there. Without
-    `limits` and `reach` (no rows) every node is useful and takes what comes.
+    Node v takes in at most what it can pass on, so a search loses nothing by stopping there. Without `limits` and
+    `reach` (no rows) every node is useful and has no limit.
     """
     for level in range(low, high + 1):
         for k in range(n):
@@ -72,8 +71,8 @@ def descend(
 ):  # fmt: skip
     """A blocking flow that only goes down, depth first, straight on before sideways: phase 1 of Dinic.
 
-    Returns its value and the number of touched edges. Every child on the stack is one level lower, so the
-    state of the search is one entry per level, and the lowest layer is a plain loop.
+    Returns its value and the number of touched edges. Every child on the stack is one level lower, so the state of the
+    search is one entry per level, and the lowest layer is a plain loop.
     """
     eps = 1e-15 * goal
     total = 0.0
@@ -101,7 +100,7 @@ def descend(
             below = (level - 1) * n
             row = (v - n) * n
             left = rest[level]
-            c = current[v]  # n and more: round the corner, from node 0 up to this one
+            c = current[v]  # n and more: wrapped around, from node 0 up to this one
             m = node
             room = 0.0
             while left > eps:
@@ -159,7 +158,7 @@ def descend(
 
 @compiled
 def label(capacity, flow, n, low, high, supply, sent, demand, got, eps, useful, distance, next_new, queue):
-    """Distances to the demand in the residual graph; that of the nearest open supply, or -1.
+    """Label distances to the demand in the residual graph; return that of the nearest open supply, or -1.
 
     Searching from the demand means that every step of the descent leads towards it.
     """
@@ -214,9 +213,9 @@ def route(
 ):  # fmt: skip
     """Send as much as possible from supply to demand (Dinic), stopping early when the goal is reached.
 
-    `flow`, `sent` and `got` come as zeros and hold the flow that was built. Returns its value, the
-    number of phases, of touched edges, and whether no augmenting path is left; if so, `distance < 0` marks
-    the source side of a minimum cut among the useful nodes.
+    No node is sent more than its limit, which avoids dead ends and loses nothing. `flow`, `sent` and `got` come as
+    zeros and hold the constructed flow. Returns its value, the number of phases, of touched edges, and whether no
+    augmenting path is left; if so, `distance < 0` marks the source side of a minimum cut among the useful nodes.
     """
     eps = 1e-15 * goal
     enough = goal * (1.0 - 1e-12)
@@ -335,8 +334,11 @@ def route(
 
 @compiled
 def cut(capacity, n, low, high, supply, demand, limits, useful, distance):
-    """Capacity of the cut that `distance < 0` marks; what the supply cannot reach joins the demand's side,
-    and what cannot reach the demand joins the supply's: no edge leads from the second to the first."""
+    """Capacity of the cut that `distance < 0` marks.
+
+    Nodes that the supply cannot reach join the demand's side, and nodes that cannot reach the demand join the supply's:
+    no edge leads from the second to the first.
+    """
     if limits.shape[0] > 0:
         for level in range(low, high + 1):
             for k in range(n):
@@ -363,10 +365,10 @@ def route_all(
     capacity, low, high, supplies, demands, tasks, goals, max_phases, limits, reach,
     flow, lower, upper, phases, sents, gots,
 ):  # fmt: skip
-    """Route every task, that is a row of supplies and a row of demands; `flow` is zeroed scratch.
+    """Route every task (a row of supplies and a row of demands); `flow` is zeroed scratch memory.
 
-    `limits [level demand node]` says what a node can pass on to a demand, `reach [level supply node]` what
-    can arrive there; both may be empty.
+    `limits [level demand node]` bounds what a node can pass on to a demand, `reach [level supply node]` what can arrive
+    there; both may be empty.
     """
     n = capacity.shape[1]
     cube = capacity.reshape(-1)
@@ -402,8 +404,7 @@ def route_all(
 
 @compiled
 def route_one(capacity, low, high, supply, demand, goal):
-    """One task to the end: the flow cube, what left each supply, what reached each demand, the
-    source side."""
+    """Route one task to the end: the flow cube, what left each supply and reached each demand, and the source side."""
     n = capacity.shape[1]
     nodes = (high + 1) * n
     flow = np.zeros(capacity.size)
@@ -412,7 +413,7 @@ def route_one(capacity, low, high, supply, demand, goal):
     distance = np.full(nodes, -1, np.int64)
     nothing = np.empty((0, 1))
     route(
-        capacity.reshape(-1), n, low, high, supply, demand, goal, TO_THE_END, nothing, nothing,
+        capacity.reshape(-1), n, low, high, supply, demand, goal, UNLIMITED_PHASES, nothing, nothing,
         flow, sent, got, np.empty(flow.size, np.int64), np.empty(nodes), np.empty(nodes, np.bool_),
         distance, np.empty(nodes, np.int64), np.empty(nodes + 1, np.int64), np.empty(nodes, np.int64),
         np.empty(nodes + 1, np.int64),
@@ -420,11 +421,12 @@ def route_one(capacity, low, high, supply, demand, goal):
     return flow.reshape(capacity.shape), sent, got, distance.reshape(-1, n) < 0
 
 
-class Crew:
-    """The kernels over one network, shared out to as many threads as numba is configured for.
+class KernelPool:
+    """The kernels over one network, on as many threads as numba is configured for.
 
-    Every row or task is computed on its own, so the result does not depend on their number. Numba itself is not asked:
-    `numba.get_num_threads` starts OpenMP with that many threads, in torch too, where small matrices then wait for them.
+    Every row or task is computed on its own, so the result does not depend on the number of threads, which comes from
+    the configuration: `numba.get_num_threads` would start OpenMP with that many threads, in torch too, where small
+    matrices then wait for them.
     """
 
     def __init__(self, capacity: np.ndarray):
@@ -433,7 +435,7 @@ class Crew:
         self.scratch = [np.zeros(capacity.size) for _ in range(self.workers)]
         self.pool = ThreadPoolExecutor(self.workers)
 
-    def __enter__(self) -> "Crew":
+    def __enter__(self) -> "KernelPool":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -449,7 +451,7 @@ class Crew:
         return out
 
     def route(self, low, high, supplies, demands, tasks, goals, max_phases, limits, reach):
-        """lower, upper and phases of every task, and what its ends sent and got."""
+        """Lower, upper and phases of every task, and what its ends sent and got."""
         count, n = len(tasks), self.capacity.shape[1]
         out = (
             np.empty(count), np.empty(count), np.empty(count, np.int64),
@@ -466,10 +468,10 @@ class Crew:
         return out
 
     def pairs(self, low, high, supplies, demands, tasks, goals, limits, reach):
-        return self.route(low, high, supplies, demands, tasks, goals, TO_THE_END, limits, reach)[:3]
+        return self.route(low, high, supplies, demands, tasks, goals, UNLIMITED_PHASES, limits, reach)[:3]
 
     def fans(self, low, high, supplies, demands, goals):
-        """One flow per row of supplies and of demands: what left and what arrived."""
+        """Route one flow per row of supplies and of demands: what left and what arrived."""
         tasks = np.repeat(np.arange(len(goals))[:, None], 2, axis=1)
         nowhere = np.zeros((0, 1, 1))
         return self.route(low, high, supplies, demands, tasks, goals, FAN_PHASES, nowhere, nowhere)[3:]

@@ -13,9 +13,8 @@ from thalweg.axes import LayerArray, Step
 def rollout(steps: Sequence[Step], rows: Sequence[int]) -> Float[Tensor, "row source"]:
     """R = M_L · … · M_2 · M_1, the higher layer on the left: each path counts the product of its weights.
 
-    Only the rows asked for are carried down, which costs n² per row and layer.
-
-    Abnar & Zuidema 2020, equation 1. In signed maps what cancels on the way is lost.
+    Only the requested rows are carried down, which costs n² per row and layer. Abnar & Zuidema 2020, equation 1. In
+    signed maps, contributions of opposite sign cancel.
 
     >>> import torch
     >>> up, down = torch.tensor([[1., 0.], [.5, .5]]), torch.tensor([[.2, .8], [0., 1.]])
@@ -29,7 +28,7 @@ def rollout(steps: Sequence[Step], rows: Sequence[int]) -> Float[Tensor, "row so
 
 
 def cumulative(steps: LayerArray) -> LayerArray:
-    """Products of the maps of all layers up to each: what reached a layer from the input."""
+    """The product of all maps up to each layer: the shares of each input token in that layer."""
     layers = torch.from_numpy(steps.astype(np.float64))  # numpy's own threads would change the last digits
     products = [layers[0]]
     for layer in layers[1:]:

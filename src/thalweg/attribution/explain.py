@@ -44,7 +44,7 @@ def explain(
     chosen = find_method(method)
     options = chosen.make_params(params)
     goal = find_target(capture, target)
-    maps = chosen.function(capture, goal, options)
+    maps = chosen.run(capture, goal, options)
     scores = maps.scores.detach().cpu().double().numpy()
     errors = None if maps.errors is None else maps.errors.detach().cpu().double().numpy()
     assumed = maps.assumed

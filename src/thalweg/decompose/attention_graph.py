@@ -1,6 +1,6 @@
 """Attention as a layered graph: one map per block over all tokens, residual included.
 
-Rollout multiplies these maps, flow takes them as capacities.
+Rollout multiplies these maps; flow uses them as capacities.
 """
 
 from collections.abc import Callable
@@ -24,20 +24,20 @@ from thalweg.numerics import worst
 
 Share = float | Literal["measured"]
 Weights = Literal["attention", "attention_gradient", "effective", "effective_row_sum"]
-Change = Callable[[slice, HeadMaps], HeadMaps]  # from the weights of some rows to what is used in their place
+Reweight = Callable[[slice, HeadMaps], HeadMaps]  # from the attention weights of some rows to edge weights
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
-    """The maps of all blocks up to the one that is explained, lowest first."""
+class AttentionGraph:
+    """The maps of all blocks up to the one being explained, lowest first."""
 
-    steps: list[Step]
+    steps: tuple[Step, ...]
     blocks: tuple[Block, ...]
     parity: tuple[float, ...]
     assumed: tuple[str, ...]
 
     def capacities(self) -> list[Step]:
-        """The same as capacities: an untouched token passes without limit, and nothing passes below zero."""
+        """The steps as capacities: negative edges carry nothing, and tokens that a block leaves alone have no limit."""
         capacities = []
         for step, block in zip(self.steps, self.blocks, strict=True):
             untouched = torch.ones(len(step), dtype=torch.bool, device=step.device)
@@ -55,69 +55,67 @@ def attention_graph(
     layer: int = -1,
     head: int | None = None,
     even: bool = False,
-) -> Graph:
-    """Each block as own · I + (1 − own) · W, its rows summing to one (with effective attention: as they are).
+) -> AttentionGraph:
+    """Each block as own · I + (1 − own) · W with rows that sum to one (with effective attention: rows as they are).
 
-    With `even` W spreads evenly over the keys that a query may see: the graph of a model that looks at nothing
-    in particular.
+    With `even`, W spreads evenly over the keys that a query can see: the graph of a model without preferences.
     """
     if not isinstance(residual, str) and not 0 <= residual <= 1:
-        raise InputError(f"residual was given {residual}; expected a share from 0 to 1, or 'measured'")
+        raise InputError(f"residual must be a share from 0 to 1, or 'measured', got {residual}")
     effective = weights in ("effective", "effective_row_sum")
     if effective and residual == "measured":
         raise InputError(
-            "a measured residual needs attention's own weights; give a share from 0 to 1 with effective ones"
+            f"residual='measured' needs the model's own attention weights; with weights={weights!r} pass a share "
+            "from 0 to 1"
         )
-    chosen = capture.upto(layer)
+    blocks = capture.upto(layer)
     use_slopes = weights == "attention_gradient" and not even
     slopes = head_slopes(capture, target) if use_slopes else [None] * len(capture.blocks)
-    steps, parity = [], []
-    for block, slope in zip(chosen, slopes, strict=False):
+    steps, parities = [], []
+    for block, slope in zip(blocks, slopes, strict=False):
         if even:
-            seen = block.attention.visible().to(block.summed.dtype)
-            edges, error = seen / seen.sum(-1, keepdim=True), 0.0
+            visible = block.attention.visible().to(block.summed.dtype)
+            edges, parity = visible / visible.sum(-1, keepdim=True), 0.0
         else:
-            change = _change(block, weights, slope)
-            edges, error = block_weights(block, head if block is chosen[-1] else None, change)
+            edges, parity = block_weights(
+                block, head if block is blocks[-1] else None, _reweighting(block, weights, slope)
+            )
         if block.attention.has_sinks and not effective:
             edges = normalised(edges)
         step = _step(capture, block, edges, residual)
         steps.append(step if effective else normalised(step))
-        parity.append(error)
-    return Graph(steps, chosen, tuple(parity), _assumptions(capture, residual, weights))
+        parities.append(parity)
+    return AttentionGraph(tuple(steps), blocks, tuple(parities), _assumptions(capture, residual, weights))
 
 
-def _change(block: Block, weights: Weights, slopes: Slopes | None) -> Change | None:
+def _reweighting(block: Block, weights: Weights, slopes: Slopes | None) -> Reweight | None:
     if slopes is not None:
         return partial(gradient_weights, block.attention, slopes)
     return None if weights == "attention" else effective_weights(block, weights == "effective_row_sum")
 
 
-def effective_weights(block: Block, row_sum: bool) -> Change:
-    """Attention without what has no effect on the head's output, its rows summing to one if asked for."""
+def effective_weights(block: Block, row_sum: bool) -> Reweight:
+    """Attention without its null-space component; with `row_sum` rows keep their sum of one."""
     return partial(value_space(block).effective, row_sum=row_sum)
 
 
-def block_weights(block: Block, head: int | None = None, change: Change | None = None) -> tuple[TokenMap, float]:
+def block_weights(block: Block, head: int | None = None, reweight: Reweight | None = None) -> tuple[TokenMap, float]:
     """The mean of a block's heads, or one of them, and the worst parity of its rows."""
     if head is not None:
         check_head(block, head)
     maps, parities = [], []
     for rows, weights, parity in block.rows():
         parities.append(parity)
-        maps.append(_fused(weights if change is None else change(rows, weights), head))
+        weights = weights if reweight is None else reweight(rows, weights)
+        maps.append(weights.mean(0) if head is None else weights[head])
     return torch.cat(maps), worst(parities)
 
 
 def check_head(block: Block, head: int) -> None:
-    """Refuse a head that the block does not have."""
+    """Raise if the block does not have this head."""
     heads = block.attention.heads
     if not isinstance(head, int) or isinstance(head, bool) or not 0 <= head < heads:
-        raise InputError(f"head {head} was asked for, but {block.name!r} has the heads 0 to {heads - 1}")
-
-
-def _fused(weights: HeadMaps, head: int | None) -> TokenMap:
-    return weights.mean(0) if head is None else weights[head]
+        raise InputError(f"head must be from 0 to {heads - 1} in {block.name!r}, got {head}")
 
 
 def _step(capture: Capture, block: Block, weights: TokenMap, residual: Share) -> Step:
@@ -135,14 +133,14 @@ def _step(capture: Capture, block: Block, weights: TokenMap, residual: Share) ->
 
 def _assumptions(capture: Capture, residual: Share, weights: Weights) -> tuple[str, ...]:
     if weights == "attention_gradient":
-        return ("the residual and attention times its gradient are added up, and rows divided by their sum",)
-    said = [
-        "the residual's share is measured from the norms of the parts, for each position"
+        return ("the residual and attention times its gradient are added, and rows divided by their sum",)
+    assumed = [
+        "the residual's share is measured for each position, from the norms of the parts"
         if isinstance(residual, str)
         else f"the residual keeps a share of {residual:g} in every layer"
     ]
     if weights != "attention":
-        said.append("weights are effective attention: they may be negative, and rows may not sum to one")
+        assumed.append("weights are effective attention: they may be negative, and rows may not sum to one")
     elif any(block.attention.has_sinks for block in capture.blocks):
-        said.append("attention that went to sinks is spread over the tokens")
-    return tuple(said)
+        assumed.append("attention to sinks is spread over the tokens")
+    return tuple(assumed)

@@ -1,4 +1,4 @@
-"""How an output depends on attention: gradients with respect to what each head returned."""
+"""Gradients of an output with respect to what each attention head returned."""
 
 import torch
 from jaxtyping import Float
@@ -14,15 +14,14 @@ Slopes = Float[Tensor, "query head value_size"]
 
 
 def head_slopes(capture: Capture, target: Target) -> list[Slopes]:
-    """The gradient of the target's output with respect to every block's head outputs, in one more pass.
+    """The gradient of the target's output with respect to every block's head outputs, in one extra pass.
 
-    With it the gradient of any attention weight is known, whatever kernel computed them:
-    ∂f/∂A_ij = ⟨∂f/∂o_i, v_j⟩.
+    It gives the gradient of any attention weight, whatever kernel computed the weights: ∂f/∂A_ij = ⟨∂f/∂o_i, v_j⟩.
     """
     if capture.logits is None or target.output is None:
         raise InputError(
-            "gradients need one output to be the gradient of: a model with logits, and a single prediction or "
-            "position as target"
+            "gradients need one output to differentiate: a model with logits, and a single prediction or position "
+            "as the target"
         )
     attend, leaves = adding_leaves()
     with torch.enable_grad():
@@ -38,7 +37,7 @@ def head_slopes(capture: Capture, target: Target) -> list[Slopes]:
 
 
 def gradient_weights(attention: Attention, slopes: Slopes, rows: slice, weights: HeadMaps) -> HeadMaps:
-    """(A ⊙ ∂f/∂A)⁺ of a block of rows: attention that helps the output (Chefer 2021; Azarkhalili 2025)."""
+    """(A ⊙ ∂f/∂A)⁺ of a block of rows: attention that raises the output (Chefer 2021; Azarkhalili 2025)."""
     values = attention.values()
     gradient = slopes[rows].to(values.dtype).transpose(0, 1) @ values.mT  # [head row key]
     return (weights * gradient).clamp_min(0)

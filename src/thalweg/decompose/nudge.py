@@ -1,4 +1,4 @@
-"""The model's own pass as a function of a small change ε of its states, which can be differentiated."""
+"""The model's own pass as a differentiable function of a small change ε of its states."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -18,26 +18,26 @@ from thalweg.errors import ModelError
 
 
 def without_fusion() -> AbstractContextManager[object]:
-    """Attention by plain products: fused kernels have no derivative in forward mode."""
+    """Compute attention by plain products: fused kernels have no forward-mode derivative."""
     return sdpa_kernel(SDPBackend.MATH)
 
 
 @dataclass(eq=False)
 class Nudge:
-    """Adds ε to the states that the derivative starts from, and collects those that it is asked of."""
+    """An attention handler that adds ε to the states where the derivative starts, and collects the later ones."""
 
     capture: Capture
     start: Start
     layers: int
     epsilon: Float[Tensor, "token width"]
-    found: dict[Tap, Tensor] = field(default_factory=dict)
+    collected: dict[Tap, Tensor] = field(default_factory=dict)
     top: str = ""
 
     def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]:
         states = anatomy.states
         around = states.layer_bypass if self.start == "layer" else states.entry_bypass
         if around:
-            raise ModelError(f"{around}, so a derivative would miss a part: it is refused")
+            raise ModelError(f"{around}, so a derivative would be incomplete")
         self.top = states.top if self.layers == len(states.after) else ""
         self.entries, self.after = set(states.entries), states.after[: self.layers]
         blocks = self.capture.blocks
@@ -55,7 +55,7 @@ class Nudge:
         count = tokens.stop - tokens.start
         rows = value.reshape(-1, value.shape[-1])
         if tap not in self.entries:
-            self.found[tap] = rows[:count].to(self.epsilon.device)
+            self.collected[tap] = rows[:count].to(self.epsilon.device)
         if tap == self.after[-1]:
             raise StopPassError
         if tap not in self.entries and self.start == "embeddings":
@@ -64,10 +64,10 @@ class Nudge:
         return value.detach() + moved.view(value.shape)
 
     def states(self) -> Float[Tensor, "layer token width"]:
-        """The states of all tokens from the embedding output on; a block leaves alone the tokens it does not touch."""
+        """The states of all tokens after the embeddings and after each layer; a block updates its queries only."""
         self.capture.replay(self)
-        found = [self.epsilon]
+        states = [self.epsilon]
         for tap in self.after:
-            tokens, before = self.tokens[tap], found[0 if self.start == "layer" else -1]
-            found.append(torch.cat([before[: tokens.start], self.found[tap], before[tokens.stop :]]))
-        return torch.stack(found)
+            tokens, before = self.tokens[tap], states[0 if self.start == "layer" else -1]
+            states.append(torch.cat([before[: tokens.start], self.collected[tap], before[tokens.stop :]]))
+        return torch.stack(states)

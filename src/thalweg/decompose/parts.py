@@ -1,65 +1,57 @@
-"""A block's output as a sum over source tokens, exactly: y_i = Σ_j T_i(x_j) + rest_i.
+"""Exact decomposition of a block's output into a sum over source tokens: y_i = Σ_j T_i(x_j) + rest_i.
 
-T_i(x_j) = a_i Σ_h α_ij^h g_j^h + [i = j] own_i. Every norm is linear at the point where it stands (its deviation
-σ is taken from the real pass), so centring, norm weight, scale and multiplier are folded into the output
-projection, and with it into the value vectors g, once; what depends on the row is one number a_i. ALTI
-(Ferrando 2022), section 3; Kobayashi 2021. Biases belong to no token and stay in `rest`.
+T_i(x_j) = a_i Σ_h α_ij^h g_j^h + [i = j] own_i. A norm is linear once its deviation σ is fixed to the value of the real
+pass, so centring, norm weight, scale and multiplier are folded into the output projection, and with it into the value
+vectors g, once; only the factor a_i depends on the row. ALTI (Ferrando 2022), section 3; Kobayashi 2021. Biases belong
+to no token and stay in `rest`.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from thalweg.axes import HeadMaps, Hidden
+from thalweg.axes import Hidden
 from thalweg.capture.record import Block
 from thalweg.errors import ProofError
 from thalweg.numerics import relative_error, working
 
-CHUNK_ELEMENTS = 2**20  # numbers that a chunk of whole vectors may hold: 4 MB in float32
+CHUNK_ELEMENTS = 2**20  # numbers in a chunk of whole vectors: 4 MB in float32
 Include = Literal["attention", "residual", "block"]
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The pieces of T for one block; `blocks` streams over rows with their attention weights."""
+    """The pieces of T for one block; the attention weights α stay with the block and are streamed over rows."""
 
     block: Block
     vectors: Float[Tensor, "head key width"]  # g: what a key gives, before attention and a_i
     factor: Float[Tensor, "query 1"]  # a_i
-    own: Hidden  # what the residual brings to its own row
-    rest: Hidden  # biases: what belongs to no token
-    output: Hidden  # y, as it really was
+    own: Hidden  # what the residual adds to its own row
+    rest: Hidden  # biases, which belong to no token
+    output: Hidden  # y of the real pass
     error: float  # of Σ_j T + rest against y
-    parities: list[float] = field(default_factory=list)  # of the rows that `rows` has been over
 
     @property
     def mixes_itself(self) -> bool:
         """Whether queries and keys are the same tokens, so that the residual belongs to a column."""
         return self.block.queries == self.block.keys
 
-    def rows(self) -> Iterator[tuple[slice, HeadMaps]]:
-        """Attention weights in blocks of rows, their parity checked."""
-        for rows, weights, parity in self.block.rows():
-            self.parities.append(parity)
-            yield rows, weights
-
     def diagonal(self) -> Hidden:
-        """T_i(x_i): what each token keeps of itself, residual and attention to itself together."""
+        """T_i(x_i): what each token keeps of itself, by the residual and by attention to itself."""
         if not self.mixes_itself:
             return self.own
         kept = torch.empty_like(self.own)
-        for rows, weights in self.rows():
+        for rows, weights, _ in self.block.rows():
             alone = weights[:, :, rows].diagonal(dim1=1, dim2=2)  # [head row]
             kept[rows] = torch.einsum("hr,hrd->rd", alone, self.vectors[:, rows])
         return kept * self.factor + self.own
 
 
 def decompose(block: Block, include: Include = "block") -> Parts:
-    """Fold everything linear into the projection of the values, and check that the parts add up to what flowed.
+    """Fold everything linear into the projection of the values, and verify that the parts sum to the real output.
 
     `include` leaves out the norm after the sum ("residual"), or the residual as well ("attention").
     """
@@ -92,16 +84,21 @@ def decompose(block: Block, include: Include = "block") -> Parts:
         own, mixed, bias = (norm.linear(part) / deviation for part in (own, mixed, bias))
         if norm.bias is not None:
             bias = bias + norm.bias.to(exact)
-    error = relative_error(own + mixed + bias, output)
-    scale = 1.0
-    if include == "attention":  # the sum was rounded at the size of the residual, which is gone here
-        scale = float(block.summed.norm() / output.norm().clamp_min(torch.finfo(exact).tiny))
+    error = _sum_error(block, include, own + mixed + bias, output)
+    return Parts(block, attention.values().to(exact) @ projection, factor, own, bias, output, error)
+
+
+def _sum_error(block: Block, include: Include, total: Hidden, output: Hidden) -> float:
+    """The relative error of the sum of parts, or an error if it exceeds the block's tolerance."""
+    error, scale = relative_error(total, output), 1.0
+    if include == "attention":  # the sum was rounded at the size of the residual, which is left out here
+        scale = float(block.summed.norm() / output.norm().clamp_min(torch.finfo(output.dtype).tiny))
     if not error <= block.tolerance * max(1.0, scale):
         raise ProofError(
-            f"the parts of {block.name!r} add up to something {error:.1e} away from the block's output, "
+            f"the parts of {block.name!r} sum to something {error:.1e} away from the block's output, "
             f"where {block.tolerance:.1e} is allowed"
         )
-    return Parts(block, attention.values().to(exact) @ projection, factor, own, bias, output, error)
+    return error
 
 
 def mixing_ratio(parts: Parts) -> Float[Tensor, " query"]:

@@ -1,8 +1,8 @@
-"""Vectors that say what each source token gave to a position, taken through a whole layer.
+"""Propagation of one vector per source token and position through whole layers.
 
 x_i = Σ_k x_{i⇐k} holds at every point: attention keeps its weights, norms their deviations, gates their values, and
-an activation f is replaced by its slope from the origin at the point where it stood, so each step is linear and the
-sum stays exact. Biases are spread over the sources with weights ∝ |b · x_{i⇐k}|, or put into a column of their own.
+an activation f is replaced by its slope from the origin f(z)/z at its real input, so each step is linear and the sum
+stays exact. Biases are spread over the sources with weights ∝ |b · x_{i⇐k}|, or kept in a column of their own.
 DecompX (Modarressi 2023), sections 3.1 to 3.3.
 """
 
@@ -20,7 +20,7 @@ from thalweg.capture.norm import Norm
 from thalweg.capture.prove.linear_path import LinearPath, NormAt, Piece, allowed_error
 from thalweg.capture.prove.mlp import Feedforward
 from thalweg.capture.record import Block, Capture
-from thalweg.decompose.logits import Answer
+from thalweg.decompose.logits import ExplainedLogit
 from thalweg.decompose.parts import CHUNK_ELEMENTS
 from thalweg.errors import InputError, ProofError
 from thalweg.numerics import relative_error, working
@@ -31,23 +31,23 @@ Sources = Float[Tensor, "token source width"]  # with biases apart, the last sou
 
 @dataclass(frozen=True)
 class Propagation:
-    """How biases are treated on the way."""
+    """Linear steps on vectors of sources, with one treatment of biases."""
 
     biases: Biases
 
     def start(self, capture: Capture) -> Sources:
         """Below the first block every position is its own source."""
-        given = capture.blocks[0].input
-        count, width = given.shape
+        states = capture.blocks[0].input
+        count, width = states.shape
         parts = torch.zeros(
-            count, count + (self.biases == "apart"), width, dtype=working(given.dtype), device=given.device
+            count, count + (self.biases == "apart"), width, dtype=working(states.dtype), device=states.device
         )
-        here = torch.arange(count, device=given.device)
-        parts[here, here] = given.to(parts.dtype)
+        diagonal = torch.arange(count, device=states.device)
+        parts[diagonal, diagonal] = states.to(parts.dtype)
         return parts
 
     def through(self, pieces: Sequence[Piece], parts: Sources) -> Float[Tensor, "image source out"]:
-        """Parts taken through pieces one by one, biases included."""
+        """Apply pieces one by one, biases included."""
         for piece in pieces:
             parts = piece.linear(parts)
             if piece.bias is not None:
@@ -66,16 +66,16 @@ class Propagation:
     ) -> Float[Tensor, "row source width"]:
         """The parts of a block's output at `rows`, from those of its input at all positions."""
         if isinstance(values, Missing):
-            raise InputError(f"decompx takes vectors through attention, but {values.reason}")
+            raise InputError(f"vectors cannot be propagated through attention: {values.reason}")
         exact, attention = parts.dtype, block.attention
-        given = self._checked(values, block.input, attention.value.transpose(0, 1).flatten(1), parts, block.name)
-        given = given.unflatten(-1, attention.value.shape[::2])  # [token source kv_head value_size]
+        vectors = self._checked(values, block.input, attention.value.transpose(0, 1).flatten(1), parts, block.name)
+        vectors = vectors.unflatten(-1, attention.value.shape[::2])  # [token source kv_head value_size]
         group = attention.heads // attention.value.shape[0]
         weights, projection = block.weights()[:, rows].to(exact), block.projection.to(exact)
         mixed = torch.zeros(len(rows), *parts.shape[1:-1], projection.shape[-1], dtype=exact, device=parts.device)
         for head in range(attention.heads):
-            brought = torch.einsum("ij,jsv->isv", weights[head], given[:, :, head // group])
-            mixed += brought @ projection[head]
+            attended = torch.einsum("ij,jsv->isv", weights[head], vectors[:, :, head // group])
+            mixed += attended @ projection[head]
         point = torch.einsum("qhv,hvd->qd", attention.output[rows].to(exact), projection)
         if block.bias is not None:
             mixed = self._with_bias(mixed, block.bias.to(exact))
@@ -87,38 +87,38 @@ class Propagation:
         mixed = parts[rows] + block.multiplier * mixed
         return self._normed(block.norm, block.summed[rows].to(exact), mixed)
 
-    def feedforward(self, layer: Feedforward, given: Sources, parts: Sources, rows: list[int]) -> Sources:
-        """The parts of a layer's output at `rows`: what joins is made of `given`, and joins `parts`."""
+    def feedforward(self, layer: Feedforward, inputs: Sources, parts: Sources, rows: list[int]) -> Sources:
+        """The parts of a layer's output at `rows`: the MLP of `inputs`, added to `parts`."""
         if isinstance(layer.branch_path, Missing):
-            raise InputError(f"decompx takes vectors through every MLP, but {layer.branch_path.reason}")
-        added = self._checked(layer.branch_path, layer.branch_input[rows], layer.branch[rows], given, layer.block.name)
+            raise InputError(f"vectors cannot be propagated through every MLP: {layer.branch_path.reason}")
+        added = self._checked(layer.branch_path, layer.branch_input[rows], layer.branch[rows], inputs, layer.block.name)
         total = parts + layer.multiplier * added
         return self._normed(layer.norm, layer.summed[rows].to(parts.dtype), total)
 
-    def read(self, answer: Answer, parts: Sources) -> Float[Tensor, "answer source"]:
-        """Each source's part of each answer, from the parts of the last hidden states at the rows that count.
+    def read(self, logit: ExplainedLogit, parts: Sources) -> Float[Tensor, "logit source"]:
+        """Each source's part of each logit, from the parts of the last hidden states at the live rows.
 
-        The last linear map is not taken for a whole vocabulary: a part of a logit is a product with one vector, and
+        The last linear map is not applied for a whole vocabulary: a part of a logit is a product with one vector, and
         so is the weight of the map's bias.
         """
-        states = parts.new_zeros(len(answer.rows), *parts.shape[1:])
-        states[answer.live] = parts
-        pieces, slope = list(answer.pieces), answer.choice
+        states = parts.new_zeros(len(logit.rows), *parts.shape[1:])
+        states[logit.live] = parts
+        pieces, slope = list(logit.pieces), logit.choice
         while pieces and pieces[-1].bias is None:
             slope = pieces.pop().transposed(slope)
         head = pieces.pop() if pieces and isinstance(pieces[-1], Affine) else None
         states = self.through(pieces, states)
         if head is None or head.bias is None:
-            found = torch.einsum("rsd,rd->rs", states, slope)
+            scores = torch.einsum("rsd,rd->rs", states, slope)
         else:
             bias = head.bias.to(slope.dtype)
-            found = torch.einsum("rsd,rd->rs", states, head.transposed(slope))
+            scores = torch.einsum("rsd,rd->rs", states, head.transposed(slope))
             added = slope @ bias  # [row]
             if self.biases == "apart":
-                found[:, -1] += added
+                scores[:, -1] += added
             else:
-                found += _shares(states @ head.transposed(bias[None])[0]) * added[:, None]
-        return found.sum(0, keepdim=True) if answer.pooled else found
+                scores += _shares(states @ head.transposed(bias[None])[0]) * added[:, None]
+        return scores.sum(0, keepdim=True) if logit.pooled else scores
 
     def _normed(self, norm: Norm | None, point: Tensor, parts: Sources) -> Sources:
         return parts if norm is None else self.through([NormAt(norm, norm.deviation(point))], parts)
@@ -126,21 +126,21 @@ class Propagation:
     def _checked(
         self, path: LinearPath, start: Tensor, end: Tensor, parts: Sources, name: str
     ) -> Float[Tensor, "token source out"]:
-        """Parts taken along a path, few rows at a time; the path itself must lead to what really flowed."""
+        """Propagate parts along a path, a few rows at a time; the path itself must lead to the model's real values."""
         step = max(1, CHUNK_ELEMENTS // (4 * parts.shape[1] * parts.shape[2]))
-        arrived, made = [], []
+        ends, propagated = [], []
         for first in range(0, len(parts), step):
             chunk = slice(first, first + step)
             pieces, reached = path.at(start[chunk].to(parts.dtype))
-            arrived.append(reached)
-            made.append(self.through(pieces, parts[chunk]))
-        error, allowed = relative_error(torch.cat(arrived), end), allowed_error(end.dtype, 4 * start.shape[1])
+            ends.append(reached)
+            propagated.append(self.through(pieces, parts[chunk]))
+        error, allowed = relative_error(torch.cat(ends), end), allowed_error(end.dtype, 4 * start.shape[1])
         if not error <= allowed:
             raise ProofError(
-                f"what was found in the layer of {name!r} leads to something {error:.1e} away from what flowed, where "
+                f"the wiring of the layer of {name!r} leads to values {error:.1e} away from the model's own, where "
                 f"{allowed:.1e} is allowed"
             )
-        return torch.cat(made)
+        return torch.cat(propagated)
 
 
 def _shares(products: Float[Tensor, "token source"]) -> Float[Tensor, "token source"]:

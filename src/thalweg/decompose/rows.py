@@ -1,4 +1,4 @@
-"""Rows of scores as shares of one."""
+"""Rows of scores as shares that sum to one."""
 
 import torch
 from jaxtyping import Float
@@ -6,13 +6,13 @@ from torch import Tensor
 
 
 def normalised(scores: Float[Tensor, "target source"]) -> Float[Tensor, "target source"]:
-    """Each row divided by its sum; a row of zeros stays one."""
+    """Divide each row by its sum; a row of zeros stays zero."""
     return scores / scores.sum(-1, keepdim=True).clamp_min(torch.finfo(scores.dtype).tiny)
 
 
 def relative_to(
     scores: Float[Tensor, "target source"], expected: Float[Tensor, "target source"]
 ) -> Float[Tensor, "target source"]:
-    """How much more than expected each source gives, as shares; nothing where nothing can be expected."""
+    """Divide scores by their expected values, and rows by their sum; zero where zero is expected."""
     lift = torch.where(expected > 0, scores / expected.clamp_min(torch.finfo(scores.dtype).tiny), 0.0)
     return normalised(lift)

@@ -1,11 +1,11 @@
-"""Frobenius norms of matrices that can only be multiplied, from a few random orthogonal directions.
+"""Frobenius norms of matrices that can only be multiplied, estimated from a few random orthogonal directions.
 
-Of a matrix J of `width` columns, k random orthonormal directions v_a show y_a = J v_a. Then T = (d/k) Σ_a ‖y_a‖² has
-the mean ‖J‖²_F, and, over all choices of the directions, the variance 2 d (d − k)/k · E (y_a·y_b)² with a ≠ b. So the
-inner products of what was seen estimate the error without bias and almost independently of T, and nothing is left of
-it when all d directions are used. An error bar is that standard deviation times Student's t.
+For a matrix J of `width` columns, k random orthonormal directions v_a yield y_a = J v_a. Then T = (d/k) Σ_a ‖y_a‖² has
+the mean ‖J‖²_F and, over all choices of the directions, the variance 2 d (d − k)/k · E (y_a·y_b)² with a ≠ b. The inner
+products of the y_a therefore estimate the error without bias and almost independently of T, and the error vanishes when
+all d directions are used. An error bar is that standard deviation times Student's t.
 
-Each of several owners (tokens) has directions of its own, which serve many matrices at once: `products` takes owners
+Each of several owners (tokens) has its own directions, which serve many matrices at once: `products` takes owners
 [direction] and directions [direction width], and returns y as [direction other width].
 """
 
@@ -20,32 +20,32 @@ from torch import Tensor
 Products = Callable[
     [Int[Tensor, " direction"], Float[Tensor, "direction width"]], Float[Tensor, "direction other result_width"]
 ]
-Report = Callable[[int, int], None]
+ReportProgress = Callable[[int, int], None]  # done, total
 Squares = Float[Tensor, "owner other"]
 
-GROUP = 6  # directions of an owner that are seen together, and whose inner products are taken
-CONFIDENCE = 0.95  # that an error bar covers what is exact
-QUANTILE = 0.97  # of Student's t: the difference pays for stopping as soon as the bars are short enough
-NEGLIGIBLE = 0.1  # of an even share: what is less is measured against this
+GROUP_SIZE = 6  # directions of an owner that are multiplied together, and whose inner products are taken
+CONFIDENCE = 0.95  # that an error bar covers the exact value
+QUANTILE = 0.97  # of Student's t: higher than CONFIDENCE, because sampling stops as soon as the bars are short enough
+NEGLIGIBLE = 0.1  # share of an even share below which errors are relative to it
 
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """Estimated norms, the error bars of their rows' shares relative to these, and directions used per owner."""
+    """Estimated norms, relative error bars of their shares, and directions used per owner."""
 
     norms: Squares
     errors: Squares
     used: Int[Tensor, " owner"]
 
 
-def exact_norms(products: Products, owners: int, batch: int, like: Tensor, report: Report) -> Squares:
-    """All directions of all owners, one after the other."""
+def exact_norms(products: Products, owners: int, batch: int, like: Tensor, report: ReportProgress) -> Squares:
+    """Norms from all directions of all owners, in batches."""
     squares, width = None, like.shape[-1]
     identity = torch.eye(width, dtype=like.dtype, device=like.device)
     for pairs in torch.arange(owners * width, device=like.device).split(batch):
-        seen = products(pairs // width, identity[pairs % width]).square().sum(-1)  # [direction other]
-        squares = seen.new_zeros(owners, seen.shape[1]) if squares is None else squares
-        squares.index_add_(0, pairs // width, seen)
+        sizes = products(pairs // width, identity[pairs % width]).square().sum(-1)  # [direction other]
+        squares = sizes.new_zeros(owners, sizes.shape[1]) if squares is None else squares
+        squares.index_add_(0, pairs // width, sizes)
         report(int(pairs[-1]) + 1, owners * width)
     assert squares is not None
     return squares.sqrt()
@@ -56,21 +56,21 @@ def sketched_norms(
     owners: int,
     batch: int,
     like: Tensor,
-    report: Report,
+    report: ReportProgress,
     *,
     rtol: float,
     seed: int,
     rows_are_owners: bool,
     worth: float,
 ) -> Sketch | None:
-    """Directions are added until the error bar of every share is at most `rtol`.
+    """Add directions until the error bar of every share is at most `rtol`.
 
-    A share is a norm divided by the sum of its row: that of its owner, or that of one `other` over all owners. None
-    as soon as more than `worth` of all directions seem to be needed: then all of them cost less.
+    A share is a norm divided by the sum of its row: that of its owner, or that of one `other` over all owners. Returns
+    None as soon as more than the fraction `worth` of all directions seems to be needed: then all of them cost less.
     """
     width = like.shape[-1]
     probes = _Probes(products, owners, batch, like, seed, rows_are_owners)
-    wanted = torch.full((owners,), min(GROUP, width))
+    wanted = torch.full((owners,), min(GROUP_SIZE, width))
     while True:
         probes.add(wanted, report)
         norms, errors, grow = probes.judge(rtol)
@@ -85,13 +85,13 @@ def sketched_norms(
 
 
 def _next(used: Tensor, enough: Tensor, width: int) -> Tensor:
-    """Directions on the way to what seems enough, in whole groups; never more than twice as many as before."""
-    wanted = torch.minimum(enough, 2.0 * used).div(GROUP).ceil().long() * GROUP
-    return torch.maximum(wanted, used + GROUP).clamp_max(width)
+    """The next number of directions towards `enough`, in whole groups, at most twice as many as before."""
+    wanted = torch.minimum(enough, 2.0 * used).div(GROUP_SIZE).ceil().long() * GROUP_SIZE
+    return torch.maximum(wanted, used + GROUP_SIZE).clamp_max(width)
 
 
 class _Probes:
-    """What the directions used so far have shown."""
+    """The directions used so far and their products."""
 
     def __init__(
         self, products: Products, owners: int, batch: int, like: Tensor, seed: int, rows_are_owners: bool
@@ -108,21 +108,21 @@ class _Probes:
     def used(self) -> Tensor:
         return torch.tensor([frame.shape[1] for frame in self.frames])
 
-    def add(self, wanted: Tensor, report: Report) -> None:
+    def add(self, wanted: Tensor, report: ReportProgress) -> None:
         """Give every owner as many directions as it wants, a group of each at a time."""
         while bool((wanted > self.used).any()):
             waiting = (wanted > self.used).nonzero().flatten()
-            for some in waiting.split(max(1, self.batch // GROUP)):
+            for some in waiting.split(max(1, self.batch // GROUP_SIZE)):
                 self._group(some.tolist(), wanted)
                 report(int(self.used.sum()), int(wanted.sum()))
 
     def _group(self, owners: list[int], wanted: Tensor) -> None:
-        size = min(min(GROUP, int(wanted[owner]) - self.frames[owner].shape[1]) for owner in owners)
+        size = min(min(GROUP_SIZE, int(wanted[owner]) - self.frames[owner].shape[1]) for owner in owners)
         fresh = [self._directions(owner, size) for owner in owners]
         directions = torch.cat(fresh, 1).T.to(self.like)  # [owner·direction width]
         places = torch.tensor(owners, device=self.like.device).repeat_interleave(size)
-        seen = self.products(places, directions).unflatten(0, (len(owners), size)).transpose(1, 2)
-        gram = seen @ seen.mT  # [owner other direction direction]
+        products = self.products(places, directions).unflatten(0, (len(owners), size)).transpose(1, 2)
+        gram = products @ products.mT  # [owner other direction direction]
         if self.squares is None:
             self.squares = gram.new_zeros(len(self.frames), gram.shape[1])
         self.squares[owners] += gram.diagonal(dim1=-2, dim2=-1).sum(-1)
@@ -132,48 +132,50 @@ class _Probes:
             self.pairs[owner] += own.shape[-1]
 
     def _directions(self, owner: int, count: int) -> Tensor:
-        """Random directions that are orthogonal to each other and to those the owner has had."""
+        """Random directions that are orthogonal to each other and to the owner's earlier ones."""
         before = self.frames[owner]
         fresh = torch.randn(self.width, count, generator=self.generator, dtype=torch.float64)
-        for _ in range(2):  # the second time removes what rounding left
+        for _ in range(2):  # the second pass removes rounding errors
             fresh = torch.linalg.qr(fresh - before @ (before.T @ fresh))[0]
         self.frames[owner] = torch.cat([before, fresh], 1)
         return fresh
 
     def _squared(self) -> list[list[Tensor]]:
-        return [[part.square() for part in one] for one in self.crossed] if self.rows_are_owners else self.crossed
+        return [[part.square() for part in own] for own in self.crossed] if self.rows_are_owners else self.crossed
 
     def _quantile(self, total: Squares, mean: Squares) -> Squares:
-        """Student's t for a variance that was itself estimated, from `pairs` products of k directions.
+        """Student's t for a variance that is itself estimated, from `pairs` products of k directions.
 
-        These depend on each other the more, the lower the effective rank r of JᵀJ is: the mean of their squares has
-        the relative variance 2/pairs + 8/(k r) (Hoeffding), hence as many degrees of freedom as twice its inverse.
+        The lower the effective rank r of JᵀJ, the more these depend on each other: the mean of their squares has the
+        relative variance 2/pairs + 8/(k r) (Hoeffding), and twice its inverse is the number of degrees of freedom.
         """
         rank = total.square() / (self.width**2 * mean + total.square() / self.width).clamp_min(_tiny(total))
         inverse = 1 / self.pairs.to(total)[:, None] + 4 / (self.used.to(total)[:, None] * rank.clamp_min(1))
         return torch.from_numpy(student.ppf(0.5 + QUANTILE / 2, (1 / inverse).cpu().numpy())).to(total)
 
     def judge(self, rtol: float) -> tuple[Squares, Squares, Float[Tensor, " owner"]]:
-        """(norms, errors of shares, by what factor the variance of each owner must fall)."""
+        """Norms, errors of shares, and the factor by which the variance of each owner must fall."""
         assert self.squares is not None
         used = self.used.to(self.squares)[:, None]  # [owner one]
         total = self.width / used * self.squares
         norms = total.sqrt()
         shares = norms / norms.sum(1 if self.rows_are_owners else 0, keepdim=True).clamp_min(_tiny(norms))
         half = torch.where(total > 0, 0.5 / total, 0.0)  # d log ‖J‖ / d ‖J‖²
-        mean = torch.stack([torch.cat(one, 1).sum(1) for one in self._squared()]) / self.pairs.to(half)[:, None]
+        mean = torch.stack([torch.cat(own, 1).sum(1) for own in self._squared()]) / self.pairs.to(half)[:, None]
         factor = self._quantile(total, mean) * (2 * self.width * (self.width - used) / used).sqrt()
-        ones = torch.arange(len(norms), device=norms.device)[:, None].expand_as(norms)
+        itself = torch.arange(len(norms), device=norms.device)[:, None].expand_as(norms)
         if self.rows_are_owners:
-            moves = [torch.cat(one, 1) * own[:, None] for one, own in zip(self.crossed, half, strict=True)]
-            moves = [one - share @ one for one, share in zip(moves, shares, strict=True)]  # of log share: [other pair]
-            errors = factor * torch.stack([one.square().mean(1).sqrt() for one in moves])
-            blamed = ones
+            moves = [torch.cat(own, 1) * scale[:, None] for own, scale in zip(self.crossed, half, strict=True)]
+            moves = [move - share @ move for move, share in zip(moves, shares, strict=True)]  # of log share
+            errors = factor * torch.stack([move.square().mean(1).sqrt() for move in moves])  # moves: [other pair]
+            blamed = itself
         else:
             bars = factor * half * mean.sqrt()  # of log norm
             own, others = ((1 - shares) * bars).square(), (shares * bars).square()
             errors = (own + others.sum(0) - others).clamp_min(0).sqrt()
-            blamed = torch.where(own >= others.max(0).values, ones, others.argmax(0))  # who adds most to the bar
+            blamed = torch.where(
+                own >= others.max(0).values, itself, others.argmax(0)
+            )  # owner that adds most to the bar
         errors = errors * (shares * shares.shape[int(self.rows_are_owners)] / NEGLIGIBLE).clamp_max(1)
         grow = torch.zeros_like(norms[:, 0])
         grow.scatter_reduce_(0, blamed.flatten(), (errors / rtol).square().flatten(), "amax")

@@ -1,9 +1,8 @@
-"""What a head's values can tell apart: the rank and the left null space of T = V·W_O, and effective attention.
+"""Rank and left null space of a head's values T = V·W_O, and effective attention.
 
-A head writes A·T. Whatever a row of A has in the left null space of T has no effect, and could be there or not. Rows
-of attention sum to one, so that an alternative row differs from the original by a vector in the left null space of
-[T, 1]. Both spaces are found from an n × value_size matrix: with W_O·W_Oᵀ = L·Lᵀ, T and V·L have the same singular
-values and the same left null space.
+A head writes A·T. The component of a row of A in the left null space of T has no effect. Rows of attention sum to one,
+so an alternative row differs from the original by a vector in the left null space of [T, 1]. Both spaces are computed
+from an n × value_size matrix: with W_O·W_Oᵀ = L·Lᵀ, T and V·L have the same singular values and left null space.
 """
 
 from dataclasses import dataclass
@@ -21,13 +20,13 @@ from thalweg.numerics import double, tolerance, working
 Matrices = Float[Tensor, "head key column"]
 Bases = Float[Tensor, "head key direction"]
 Sizes = Float[Tensor, "head direction"]
-WELL_CONDITIONED = 1e-4  # the smallest pivot of a row's Gram matrix that is trusted
-GRAM_ELEMENTS = 2**22  # numbers in the Gram matrices of rows that are solved at once: 32 MB
+SMALLEST_PIVOT = 1e-4  # of a row's Gram matrix that counts as well conditioned
+GRAM_ELEMENTS = 2**22  # numbers in the Gram matrices of rows solved at once: 32 MB
 
 
 @dataclass(frozen=True, eq=False)
 class Outward:
-    """What stands for W_O: L with L·Lᵀ = W_O·W_Oᵀ, and W_O's rank. It is the same for every input."""
+    """A factor L with L·Lᵀ = W_O·W_Oᵀ, and W_O's rank, for each head. Both are the same for every input."""
 
     factor: Float[Tensor, "head value_size value_size"]
     rank: Int[Tensor, " head"]
@@ -37,14 +36,14 @@ class Outward:
 class ValueSpace:
     """The spaces of one block's heads, in double precision.
 
-    - `matrix` is V·L divided by its largest singular value, which makes `singular_values` relative. What is at most
-      `cut` of the largest counts as zero: values are what the model multiplies, to the last digit, so that only single
-      precision is in the way, in half precision too. For a row the largest is that of the keys it sees.
-    - `basis` has orthonormal columns that span T's columns, zero beyond the rank; `ones` is the direction of 1 that
-      they leave out, zero where they leave out nothing.
-    - `supports` are the keys that each query sees; `everything` says that all see all.
+    - `matrix` is V·L divided by its largest singular value, which makes `singular_values` relative. Those of at most
+      `cut` count as zero. The values are exactly those the model multiplies, so `cut` reflects single precision, for
+      models in half precision too. For a row the cut is relative to the largest value over the keys it sees.
+    - `basis` has orthonormal columns that span T's columns, zero beyond the rank; `ones` is the direction of 1 outside
+      their span, zero if there is none.
+    - `supports` are the keys that each query sees; `everything` is True if every query sees every key.
     - `rank` is that of the rows of T that a query sees, `capacity` that of W_O, which no rank exceeds.
-    - `sinks` says that a row may sum to anything up to one, because a sink takes the rest: then only T counts.
+    - `sinks` is True if rows may sum to less than one, because a sink takes the rest: then only T counts.
     """
 
     matrix: Matrices
@@ -66,11 +65,11 @@ class ValueSpace:
 
     @property
     def ambiguity(self) -> Int[Tensor, "head query"]:
-        """Dimension of what a row could change by and stay a distribution with the same output."""
+        """Dimension of the changes of a row that keep it a distribution with the same output."""
         return self.free if self.sinks else self.supports.sum(-1) - self.rank_with_ones
 
     def gap(self) -> Float[Tensor, " head"]:
-        """How clear the cut is: the smallest singular value that counts over the largest that does not."""
+        """Gap at the cut: the smallest singular value that counts over the largest that does not."""
         counted = (self.singular_values > self.cut).sum(-1)
         padded = F.pad(self.singular_values, (1, 1))
         above = padded.gather(1, counted[:, None])[:, 0]
@@ -78,7 +77,7 @@ class ValueSpace:
         return torch.where(counted == 0, torch.inf, above / below)  # nothing below: infinity
 
     def columns(self, head: int, query: int, row_sum: bool = True) -> Float[Tensor, "seen column"]:
-        """An orthonormal basis of what one row's output, and with `row_sum` its sum, show of the keys that it sees.
+        """An orthonormal basis of the columns of T, or of [T, 1] with `row_sum`, over the keys that one row sees.
 
         A sink is one more key at the end, whose value is zero and whose weight makes the sum one.
         """
@@ -94,10 +93,10 @@ class ValueSpace:
         return torch.cat([even, left[:, values > self.cut * size]], 1)
 
     def effective(self, rows: slice, weights: HeadMaps, row_sum: bool = False) -> HeadMaps:
-        """Attention without its null component: A·T·T⁺, or with `row_sum` A·[T, 1]·[T, 1]⁺, whose rows sum to one.
+        """Attention without its null-space component: A·T·T⁺, or with `row_sum` A·[T, 1]·[T, 1]⁺.
 
-        Entries may be negative, and without `row_sum` rows do not sum to one. Rows that have no null component stay
-        as they are, to the last digit.
+        Entries may be negative; rows sum to one only with `row_sum`. Rows without a null-space component are returned
+        unchanged, to the last digit.
         """
         row_sum = row_sum and not self.sinks
         counted = self.rank_with_ones if row_sum else self.rank
@@ -116,9 +115,9 @@ class ValueSpace:
     def _by_row(
         self, head: int, weights: Float[Tensor, "row key"], basis: Tensor, rows: slice, row_sum: bool
     ) -> Tensor:
-        """Rows that see different keys: a·U_S·(U_SᵀU_S)⁻¹·U_Sᵀ over the keys S of each row that is not settled.
+        """Rows that see different keys: a·U_S·(U_SᵀU_S)⁻¹·U_Sᵀ over the keys S of each row with free dimensions.
 
-        Where U_S is not of full rank, or nearly so, a basis of the row's own columns is made instead.
+        Where U_S is rank-deficient, or nearly so, a basis of the row's own columns is computed instead.
         """
         counted = (self.rank_with_ones if row_sum else self.rank)[head, rows]
         seen = self.supports[rows]
@@ -136,7 +135,7 @@ class ValueSpace:
             factor, failed = torch.linalg.cholesky_ex(grams)
             clear = (failed == 0) & (counted[free] == basis.shape[1])
             if basis.shape[1]:
-                clear &= factor.diagonal(dim1=-2, dim2=-1).amin(-1) > WELL_CONDITIONED
+                clear &= factor.diagonal(dim1=-2, dim2=-1).amin(-1) > SMALLEST_PIVOT
             good = free[clear]
             solved = torch.cholesky_solve((exact[good] @ basis)[..., None], factor[clear])[..., 0]
             projected[good] = (solved @ basis.mT) * seen[good]
@@ -147,41 +146,36 @@ class ValueSpace:
 
 
 def value_space(block: Block) -> ValueSpace:
-    """The spaces of a block's values as this pass computed them, biases included."""
+    """The spaces of a block's values of this pass, biases included."""
     attention = block.attention
     if not attention.heads_share_mask():
-        raise ModelError(f"the heads of {block.name!r} see different keys, which is not known here")
+        raise ModelError(f"heads of {block.name!r} have different masks, which is not supported")
     values = double(attention.values())
     supports = attention.visible().cpu()
     dtype = working(attention.value.dtype)
     cut = tolerance(dtype, max(values.shape[1:]))
     outward = outward_map(block)
     matrix = values @ outward.factor  # [head key column]
-    left, found = _factors(matrix, dtype)
-    unit = torch.where(found[:, :1] > 0, found[:, :1], 1.0)
-    found, matrix = found / unit, matrix / unit[..., None]
-    basis = left * (found > cut)[:, None, :]
+    left, sizes = _factors(matrix, dtype)
+    unit = torch.where(sizes[:, :1] > 0, sizes[:, :1], 1.0)
+    relative, matrix = sizes / unit, matrix / unit[..., None]
+    counted = relative > cut
+    basis = left * counted[:, None, :]
     even = torch.full(matrix.shape[:2], matrix.shape[1] ** -0.5, dtype=torch.float64)
     ones = even - ((even[:, None] @ basis) @ basis.mT)[:, 0]
-    left_out = ones.norm(dim=-1)
-    whole = (found > cut).sum(-1)  # ranks over all keys
-    # rank([T, 1]) is one more than that of T's differences to its mean row; their σ_r ≥ σ_r(T) · ‖1's part outside T‖
-    smallest = torch.where(found > cut, found, torch.inf).amin(-1)
-    if bool((smallest * left_out > cut).all()):
-        whole_with_ones = whole + 1
-    else:
-        whole_with_ones = 1 + (singular_values(matrix - matrix.mean(1, keepdim=True), dtype) > cut).sum(-1)
+    outside = ones.norm(dim=-1)
+    full_rank, full_rank_with_ones = _ranks_over_all_keys(matrix, relative, cut, outside, dtype)
     everything = bool(supports.all())
     if everything:
-        rank = whole[:, None].expand(-1, len(supports))
-        rank_with_ones = whole_with_ones[:, None].expand(-1, len(supports))
+        rank = full_rank[:, None].expand(-1, len(supports))
+        rank_with_ones = full_rank_with_ones[:, None].expand(-1, len(supports))
     else:
-        ranks = [row_ranks(one, supports, cut, dtype) for one in matrix]
-        rank, rank_with_ones = (torch.stack(one) for one in zip(*ranks, strict=True))
-    ones = torch.where((whole_with_ones > whole)[:, None], ones / left_out[:, None], 0.0)
+        ranks = [row_ranks(head_matrix, supports, cut, dtype) for head_matrix in matrix]
+        rank, rank_with_ones = (torch.stack(per_head) for per_head in zip(*ranks, strict=True))
+    ones = torch.where((full_rank_with_ones > full_rank)[:, None], ones / outside[:, None], 0.0)
     return ValueSpace(
         matrix=matrix,
-        singular_values=found,
+        singular_values=relative,
         cut=cut,
         basis=basis,
         ones=ones,
@@ -194,6 +188,20 @@ def value_space(block: Block) -> ValueSpace:
     )
 
 
+def _ranks_over_all_keys(
+    matrix: Matrices, relative: Sizes, cut: float, outside: Float[Tensor, " head"], dtype: torch.dtype
+) -> tuple[Int[Tensor, " head"], Int[Tensor, " head"]]:
+    """rank(T) and rank([T, 1]) of each head, `outside` being the size of 1's part outside T's columns.
+
+    rank([T, 1]) is one more than that of T's differences to its mean row, whose σ_r ≥ σ_r(T) · outside.
+    """
+    rank = (relative > cut).sum(-1)
+    smallest = torch.where(relative > cut, relative, torch.inf).amin(-1)
+    if bool((smallest * outside > cut).all()):
+        return rank, rank + 1
+    return rank, 1 + (singular_values(matrix - matrix.mean(1, keepdim=True), dtype) > cut).sum(-1)
+
+
 def row_ranks(
     matrix: Float[Tensor, "key column"],
     supports: Bool[Tensor, "query key"],
@@ -203,9 +211,9 @@ def row_ranks(
     """The rank of the rows of `matrix` that each query sees, without and with a column of ones beside them.
 
     A singular value counts when it is more than `cut` of the largest of these rows. rank([T, 1]) is one more than
-    the rank of the differences to any one row. Singular values only grow with the rows that are seen: a run of
-    queries is settled when what all of them see and what any of them sees bound its rank from both sides, or when
-    the latter are independent; else it is halved. Halves share what bounds them: each set of keys is decomposed once.
+    the rank of the differences to any of the rows. Singular values only grow with the number of rows: the rank of a run
+    of queries is known if the keys that all of them see and the keys that any of them sees bound it from both sides,
+    or if the latter are independent; otherwise the run is halved. Each set of keys is decomposed once.
     """
     known: dict[tuple[bytes, int | None], Sizes] = {}
 
@@ -241,7 +249,7 @@ def row_ranks(
 
 
 def outward_map(block: Block) -> Outward:
-    """L by Cholesky's factorisation where the rank of W_O is clearly full, else from a triangular factor of W_O."""
+    """L by Cholesky factorisation where the rank of W_O is clearly full, otherwise from a QR factorisation of W_Oᵀ."""
     projection = double(block.projection)  # [head value_size width]
     cut = tolerance(working(block.attention.value.dtype), projection.shape[1])
     gram = projection @ projection.mT
@@ -259,8 +267,8 @@ def outward_map(block: Block) -> Outward:
 def _factors(matrix: Matrices, dtype: torch.dtype) -> tuple[Bases, Sizes]:
     """Left singular vectors and singular values, largest first.
 
-    From the Gram matrix, several times faster: its error, 1e-8 of the largest singular value, is far below
-    the rounding of a model in single or half precision. One in double precision gets the full decomposition.
+    They come from the Gram matrix, which is several times faster: its error, 1e-8 of the largest singular value, is
+    far below the rounding of a model in single or half precision. Double precision gets the full decomposition.
     """
     if dtype == torch.float64:
         left, values, _ = torch.linalg.svd(matrix, full_matrices=False)
@@ -276,7 +284,7 @@ def _factors(matrix: Matrices, dtype: torch.dtype) -> tuple[Bases, Sizes]:
 def singular_values(
     matrix: Float[Tensor, "*heads key column"], dtype: torch.dtype
 ) -> Float[Tensor, "*heads direction"]:
-    """Singular values alone, in the same way."""
+    """Singular values alone, by the same rule as `_factors`."""
     if dtype == torch.float64:
         return torch.linalg.svdvals(matrix)
     gram = matrix @ matrix.mT if matrix.shape[-2] < matrix.shape[-1] else matrix.mT @ matrix
@@ -284,7 +292,7 @@ def singular_values(
 
 
 def _grams(basis: Float[Tensor, "key column"], seen: Bool[Tensor, "row key"]) -> Float[Tensor, "row column column"]:
-    """U_SᵀU_S of each row, from that of the row before: only keys that come or go are added or taken away."""
+    """U_SᵀU_S of each row, updated from the row before by the keys that enter or leave."""
     change = seen.to(basis.dtype).diff(dim=0, prepend=torch.zeros_like(seen[:1], dtype=basis.dtype))
     row, key = change.nonzero(as_tuple=True)
     terms = change[row, key, None, None] * basis[key, :, None] * basis[key, None, :]

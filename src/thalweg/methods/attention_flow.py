@@ -1,4 +1,4 @@
-"""Attention flow: the largest flow that attention, taken as pipes, lets through."""
+"""Attention flow: maximum flow through the layers, with attention weights as capacities."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +8,7 @@ import torch
 from thalweg.aggregate.max_flow import Flow, max_flow
 from thalweg.capture.record import Capture
 from thalweg.capture.target import Target
-from thalweg.decompose.attention_graph import Graph
+from thalweg.decompose.attention_graph import AttentionGraph
 from thalweg.decompose.rows import normalised, relative_to
 from thalweg.errors import InputError
 from thalweg.methods import attention_rollout
@@ -19,8 +19,8 @@ from thalweg.progress import progress
 
 @dataclass(frozen=True)
 class Params(attention_rollout.Params):
-    normalise: bool = option(True, "rows divided by their sum, as in the paper's code; raw flow values if not")
-    solver: Literal["layered", "scipy"] = option("layered", "the exact solver, or SciPy's to check it with")
+    normalise: bool = option(True, "divide rows by their sum, as in the paper's code; otherwise raw flow values")
+    solver: Literal["layered", "scipy"] = option("layered", "exact solver, or SciPy's integer solver as a check")
 
 
 @method(
@@ -29,19 +29,19 @@ class Params(attention_rollout.Params):
         rows_sum_to_one=True, layer_maps="steps", chain="flow", cost="high", max_tokens=512, max_tokens_all_targets=128
     ),
     paper="Abnar & Zuidema 2020, section 3",
-    cost="the weights of all layers; a certified max flow for every pair",
-    guarantee="every flow is built and meets a cut: the gap is in the receipt",
+    cost="one certified max flow per target and source: seconds at 256 tokens",
+    guarantee="every flow is certified by a cut (the gap is in the receipt); rows sum to one",
 )
 def attention_flow(capture: Capture, target: Target, params: Params) -> Maps:
-    """Attention as a network of pipes: the largest flow from a position down to each input token.
+    """Maximum flow from a position down to each input token, with attention weights as capacities.
 
-    F_ij = maxflow((L, i) → (0, j)) where the edge (l, a) → (l − 1, b) holds at most A_l[a, b], with A_l as in
-    attention_rollout. A path is worth its narrowest edge, and shared edges are not counted twice. Rows are
-    normalised as in the paper's code. Flow spreads over more tokens than rollout and is never below it before
-    rows are normalised.
+    F_ij = maxflow((L, i) → (0, j)) where the edge (l, a) → (l − 1, b) carries at most A_l[a, b], with A_l as in
+    `attention_rollout`. A path carries as much as its narrowest edge, and shared edges are not counted twice. Rows are
+    normalised as in the paper's code; before that, flow is never below rollout. Limits: like rollout it ignores values,
+    norms and MLPs, and it spreads over more tokens than rollout does.
     """
     if params.receptive_field and not params.normalise:
-        raise InputError("receptive_field gives shares; raw flow values cannot be asked for with it")
+        raise InputError("receptive_field yields shares: it cannot be combined with normalise=False")
     graph = params.graph(capture, target)
     flow = _flow(graph, target, params.solver)
     scores = torch.from_numpy(flow.value)
@@ -50,20 +50,20 @@ def attention_flow(capture: Capture, target: Target, params: Params) -> Maps:
         scores = relative_to(scores, torch.from_numpy(even.value))
     elif params.normalise:
         scores = normalised(scores)
-    said = graph.assumed + params.said()
+    assumed = graph.assumed + params.assumptions()
     if any(bool((step < 0).any()) for step in graph.steps):
-        said += ("where effective attention is negative nothing flows",)
+        assumed += ("negative effective attention carries no flow",)
     return Maps(
         scores,
         torch.stack(graph.steps),
         graph.parity,
         {"flow gap": flow.gap},
-        said,
+        assumed,
         chained=not params.receptive_field,
     )
 
 
-def _flow(graph: Graph, target: Target, solver: str) -> Flow:
+def _flow(graph: AttentionGraph, target: Target, solver: str) -> Flow:
     capacities = [step.cpu().double().numpy() for step in graph.capacities()]
     with progress("max flow") as report:
         return max_flow(capacities, targets=list(target.positions), solver=solver, progress=report)

@@ -1,4 +1,4 @@
-"""Norm-based analysis: the size of what each token brings, multiplied through the layers."""
+"""Norm-based analysis: norms of tokens' contributions to block outputs, multiplied through the layers."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,7 +18,7 @@ from thalweg.methods.registry import Maps, Traits, method
 @dataclass(frozen=True)
 class Params:
     include: Literal["attention", "residual", "block"] = option(
-        "block", "attention alone (Kobayashi 2020), with the residual, or with the norm after it too (2021)"
+        "block", "attention alone (Kobayashi 2020), with the residual, or with the residual and its norm (2021)"
     )
     layer: int = option(-1, "attention block to explain, from 0; negative numbers count from the top")
 
@@ -27,15 +27,16 @@ class Params:
     params=Params,
     traits=Traits(rows_sum_to_one=True, layer_maps="steps", chain="product"),
     paper="Kobayashi et al. 2020 and 2021",
-    cost="as alti",
-    guarantee="parts add up to each block's real output; rows sum to one",
+    cost="as ALTI",
+    guarantee="parts sum to each block's real output; rows sum to one",
 )
 def norm_based(capture: Capture, target: Target, params: Params) -> Maps:
-    """How large each token's part of a block's output is, with values, norms and residual, through all layers.
+    """Norm of each token's contribution to the block outputs (values, norms, residual), multiplied through the layers.
 
-    ‖T_i(x_j)‖₂, normalised over j, and the product over layers without added identity; with include="attention"
-    ‖Σ_h α_ij^h f^h(x_j)‖₂ alone. The receipt carries the mean mixing ratio, the share of other tokens in a
-    block's output. A large part need not point where the output points: `alti` measures that.
+    ‖T_i(x_j)‖₂, normalised over j, and the product over layers without an added identity; with include="attention"
+    ‖Σ_h α_ij^h f^h(x_j)‖₂ alone. The receipt contains the mean mixing ratio, the share of other tokens in a
+    block's output. Limits: a large part need not point in the direction of the output, which `alti` measures; MLPs are
+    left out, and there is no sign.
     """
     blocks = capture.upto(params.layer)
     graph = contribution_graph(capture, blocks, norms, params.include)

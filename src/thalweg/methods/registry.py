@@ -1,15 +1,16 @@
 """Registry of attribution methods.
 
 A method is one file in this folder, or in any installed package that declares an entry point in the group
-`thalweg.methods`: a `Params` dataclass and a function decorated with `@method`. What a method is like stands in its
-`Traits`; explain, compare, mixing, report, bench, corpus, the docs and the contract tests ask these, never its name.
+`thalweg.methods`: a `Params` dataclass and a function decorated with `@method`. Its `Traits` state what kind of method
+it is; explain, compare, mixing, report, bench, corpus, the docs and the contract tests read these, never its name.
+See docs/adding_a_method.md.
 """
 
 import importlib
 import pkgutil
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
@@ -22,7 +23,7 @@ from torch import Tensor
 from thalweg.axes import LayerMaps
 from thalweg.capture.record import Capture
 from thalweg.capture.target import Target
-from thalweg.errors import InputError
+from thalweg.errors import InputError, ProofError
 from thalweg.methods.params import Option, options, read_params
 
 ENTRY_POINTS = "thalweg.methods"
@@ -32,20 +33,23 @@ ModelKind = Literal["single sequence", "encoder-decoder"]
 EVERY_KIND: frozenset[ModelKind] = frozenset(("single sequence", "encoder-decoder"))
 
 
+class NameClashError(InputError):
+    """Two modules register a method under the same name."""
+
+
 @dataclass(frozen=True)
 class Traits:
-    """What a method is like, for everything that has to know before or after running it.
+    """Typed properties of a method with its default parameters.
 
     - `signed`: scores may be negative.
     - `rows_sum_to_one`: scores are non-negative shares of each target (attention sinks aside).
-    - `explains_logit`: scores belong to one logit, so the model must return logits, and a model with a single
-      answer has a single row.
-    - `layer_maps`: "steps" if the per-layer maps lead from one layer to the next, "cumulative" if each starts at
-      the embeddings (the method then has a parameter `start`), None if there is no map for every layer. `chain`
-      says how steps combine into the scores.
-    - `cost`: "low" is about a forward pass, "moderate" a few, "high" grows with the number of tokens.
-      `max_tokens` is the length up to which the method runs without being requested by name,
-      `max_tokens_all_targets` the length up to which it explains all positions at once; None means any.
+    - `explains_logit`: scores belong to one logit, so the model must return logits, and a classifier has a single row.
+    - `layer_maps`: "steps" if there is a map from each layer to the next, "cumulative" if there is a map from the
+      embeddings to each layer (`Params` then has a field `start`), None if there are no maps of all layers.
+    - `chain`: how steps combine into the scores: by "product", or as the maximum "flow" with steps as capacities.
+    - `cost`: "low" is about one forward pass, "moderate" a few, "high" grows with the number of tokens.
+    - `max_tokens`: the length up to which the method runs unless requested by name (None: any length);
+      `max_tokens_all_targets`: the length up to which it explains all positions at once.
     - `serves`: the kinds of model the method accepts.
     """
 
@@ -59,6 +63,18 @@ class Traits:
     max_tokens_all_targets: int | None = None
     serves: frozenset[ModelKind] = EVERY_KIND
 
+    def __post_init__(self) -> None:
+        if self.signed and self.rows_sum_to_one:
+            raise InputError("traits contradict each other: signed scores are not shares, so drop rows_sum_to_one")
+        if (self.chain is not None) != (self.layer_maps == "steps"):
+            raise InputError(
+                f"chain states how steps combine, so it belongs to layer_maps='steps' and no other; got "
+                f"chain={self.chain!r} with layer_maps={self.layer_maps!r}"
+            )
+        if not self.serves or not self.serves <= EVERY_KIND:
+            kinds = ", ".join(sorted(EVERY_KIND))
+            raise InputError(f"serves must be a set of one or more of {kinds}, got {set(self.serves)!r}")
+
     def affordable(self, tokens: int) -> bool:
         """Whether the method runs on a text of this length without being requested by name."""
         return self.max_tokens is None or tokens <= self.max_tokens
@@ -70,10 +86,11 @@ class Traits:
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """What a method returns: a row of scores per target over all tokens, and how they came about.
+    """Return value of a method: one row of scores over all tokens per target, with its evidence.
 
-    `errors` are half widths of the scores' error bars. `chained` is False where the parameters break the relation
-    between `per_layer` and the scores that the method's traits state.
+    `per_layer` are the maps that the trait `layer_maps` promises. `parity` is the worst parity of each block that was
+    read, `figures` and `assumed` go to the receipt, and `errors` are half widths of the scores' error bars. `chained`
+    is False if the parameters break the relation between `per_layer` and the scores that the trait `chain` states.
     """
 
     scores: Float[Tensor, "target source"]
@@ -90,7 +107,7 @@ Function = Callable[[Capture, Target, Any], Maps]
 
 @dataclass(frozen=True)
 class Method:
-    """A registered method with what users want to know before choosing it."""
+    """A registered method, its traits, and its cost and guarantee in words."""
 
     name: str
     function: Function
@@ -112,6 +129,28 @@ class Method:
         """Check values against the method's parameters; strings from a command line are converted."""
         return read_params(self.name, self.params, values)
 
+    def run(self, capture: Capture, target: Target, params: Any) -> Maps:
+        """Run the method, or raise if its traits rule this model out."""
+        kind = model_kind(capture)
+        if kind not in self.traits.serves:
+            supported = ", ".join(sorted(self.traits.serves))
+            raise InputError(f"{self.name} does not support {kind} models (supported: {supported})")
+        if self.traits.explains_logit and capture.logits is None:
+            raise InputError(
+                f"{self.name} explains a logit, but the model returns no logits: load it with its head (task=...), or "
+                "use a method that explains hidden states, such as alti"
+            )
+        maps = self.function(capture, target, params)
+        expected = (len(target.positions), len(capture.tokens))
+        if tuple(maps.scores.shape) != expected:
+            raise ProofError(f"{self.name} returned scores of shape {tuple(maps.scores.shape)}, expected {expected}")
+        return maps
+
+
+def model_kind(capture: Capture) -> ModelKind:
+    """The kind of model that a capture was made of."""
+    return "single sequence" if all(block.role == "self" for block in capture.blocks) else "encoder-decoder"
+
 
 _methods: dict[str, Method] = {}
 
@@ -122,7 +161,12 @@ def method(*, params: type, traits: Traits, paper: str, cost: str, guarantee: st
     def register(function: Function) -> Function:
         name = function.__name__
         if name in _methods and _methods[name].function.__module__ != function.__module__:
-            raise InputError(f"method {name!r} is already registered by {_methods[name].function.__module__}")
+            raise NameClashError(
+                f"method {name!r} is registered by both {_methods[name].function.__module__} and "
+                f"{function.__module__}: rename one of them, or uninstall its package"
+            )
+        if traits.layer_maps == "cumulative" and "start" not in {entry.name for entry in fields(params)}:
+            raise InputError(f"method {name!r} has cumulative maps, so its Params need a field 'start'")
         _methods[name] = Method(name, function, params, traits, paper, cost, guarantee)
         return function
 
@@ -131,12 +175,12 @@ def method(*, params: type, traits: Traits, paper: str, cost: str, guarantee: st
 
 def list_methods() -> Mapping[str, Method]:
     """Every method by name: our own, those of installed packages, and those registered in this process."""
-    _import_all()
+    _load_all()
     return MappingProxyType(dict(sorted(_methods.items())))
 
 
 @cache
-def _import_all() -> None:
+def _load_all() -> None:
     import thalweg.methods as folder
 
     for module in pkgutil.iter_modules(folder.__path__):
@@ -144,6 +188,8 @@ def _import_all() -> None:
     for entry in entry_points(group=ENTRY_POINTS):
         try:
             entry.load()
+        except NameClashError:
+            raise  # a name must not mean one method or the other by the order in which packages load
         except Exception as error:  # noqa: BLE001 - a broken plug-in must not take our own methods with it
             warnings.warn(
                 f"cannot load the methods of {entry.name!r} ({entry.value}): {type(error).__name__}: {error}",

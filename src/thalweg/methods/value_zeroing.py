@@ -1,4 +1,4 @@
-"""Value zeroing: what changes in a layer's output when a token has nothing to say."""
+"""Value zeroing: change of a layer's output when a token's value vectors are zeroed."""
 
 from dataclasses import dataclass, field
 
@@ -19,7 +19,7 @@ from thalweg.methods.registry import Maps, Traits, method
 from thalweg.numerics import working
 from thalweg.progress import progress
 
-COPIES = 32  # zeroings that run as one batch
+ZEROINGS_PER_BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,15 @@ class Params:
     traits=Traits(rows_sum_to_one=True, layer_maps="steps", chain="product", cost="high"),
     paper="Mohebbi et al. 2023",
     cost="one forward pass per token and layer",
-    guarantee="rows sum to one; measured on the real model, nothing is decomposed",
+    guarantee="measured on the real model, without a decomposition; rows sum to one",
 )
 def value_zeroing(capture: Capture, target: Target, params: Params) -> Maps:
-    """How much a layer's output moves when a token's values are zeroed, queries and keys untouched.
+    """Change of a layer's output when a token's value vectors are zeroed, multiplied through the layers.
 
-    c_ij = 1 − cos(y_i^{¬j}, y_i) with y the layer's output, MLP included (where the last layer's end is not
-    known, what the model returns), normalised over j; the product over layers without added identity. Whole passes
-    are run, so it is slow; and the residual stays, so what a token keeps of itself is understated.
+    c_ij = 1 − cos(y_i^{¬j}, y_i) with y the layer's output, MLP included (if the end of the last layer is unknown,
+    what the model returns), normalised over j; queries and keys stay as they are. The product over layers has no added
+    identity. Limits: it runs one pass per token and layer, so it is slow; and the residual is never zeroed, so what a
+    token keeps of itself is understated.
     """
     blocks = capture.upto(params.layer)
     steps = []
@@ -49,37 +50,37 @@ def value_zeroing(capture: Capture, target: Target, params: Params) -> Maps:
             count = block.keys.stop - block.keys.start
             before = _states(capture, number, [])
             moved = []
-            for first in range(0, count, COPIES):
-                keys = list(range(first, min(first + COPIES, count)))
+            for first in range(0, count, ZEROINGS_PER_BATCH):
+                keys = list(range(first, min(first + ZEROINGS_PER_BATCH, count)))
                 after = _states(capture, number, keys)
                 moved.append((1 - F.cosine_similarity(after, before, dim=-1)).clamp_min(0))  # [key query]
                 done += len(keys)
                 report(done, total)
-            visible = block.attention.visible()  # what is hidden moves by rounding only
+            visible = block.attention.visible()  # masked tokens change by rounding only
             contributions = torch.cat(moved).T.to(visible.device, working(block.input.dtype)) * visible
-            if block.queries != block.keys:  # the residual's column: nothing of it is ever zeroed
+            if block.queries != block.keys:  # the residual's column: it is never zeroed
                 contributions = F.pad(contributions, (0, 1))
             steps.append(step_of(capture, block, contributions)[0])
-    said = ["the residual is never zeroed: what a token keeps of itself is understated"]
+    assumed = ("the residual is never zeroed: what a token keeps of itself is understated",)
     if any(block.role == "cross" for block in blocks):
-        said.append("in cross-attention nothing is left to it, so the prefix has no share")
-    return Maps(rollout(steps, target.positions), torch.stack(steps), assumed=tuple(said))
+        assumed += ("cross-attention leaves the prefix no share, since its residual is never zeroed",)
+    return Maps(rollout(steps, target.positions), torch.stack(steps), assumed=assumed)
 
 
 def _states(capture: Capture, number: int, keys: list[int]) -> Float[Tensor, "copy query width"]:
-    """The output of a layer at each of its tokens, once for every key whose values are zeroed."""
+    """The output of a layer at each of its tokens, one copy for every key whose values are zeroed."""
     zeroing = _Zeroing(number, keys)
     record = capture.replay(zeroing, copies=max(len(keys), 1))
-    seen = record.tensors[zeroing.tap]
+    output = record.tensors[zeroing.tap]
     copies = max(len(keys), 1)
     queries = capture.blocks[number].queries
-    states = seen.reshape(copies, -1, seen.shape[-1])[:, : queries.stop - queries.start]
-    return states.cpu().double()  # a small angle is lost in single precision
+    states = output.reshape(copies, -1, output.shape[-1])[:, : queries.stop - queries.start]
+    return states.cpu().double()  # small angles vanish in single precision
 
 
 @dataclass(eq=False)
 class _Zeroing:
-    """Runs the model's own attention, with the values of one key zeroed in each copy of one block."""
+    """An attention handler that zeroes the values of one key in each copy, in one block."""
 
     number: int
     keys: list[int]

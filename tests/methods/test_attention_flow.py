@@ -1,0 +1,34 @@
+"""Attention flow on real captures: bounds by rollout, SciPy as a second solver, and refusals."""
+
+import numpy as np
+
+import thalweg as tw
+
+SENTENCE = "a gorgeous, witty, seductive movie."
+
+
+def test_flow_when_rows_are_not_normalised_then_is_never_below_rollout(shipped: tw.Subject) -> None:
+    capture = shipped.capture(SENTENCE)
+    flow = tw.explain(shipped, capture, "attention_flow", "all", normalise=False)
+    rolled = tw.explain(shipped, capture, "attention_rollout", "all")
+    assert (flow.scores >= rolled.scores - 1e-6).all()
+    assert flow.receipt.figures["flow gap"] < 1e-9
+    checked = tw.explain(shipped, capture, "attention_flow", "all", normalise=False, solver="scipy")
+    np.testing.assert_allclose(flow.scores, checked.scores, atol=1e-6)
+
+
+def test_flow_when_only_the_first_layer_is_asked_then_is_its_capacities(shipped: tw.Subject) -> None:
+    capture = shipped.capture(SENTENCE)
+    flow = tw.explain(shipped, capture, "attention_flow", "all", layer=0, normalise=False)
+    weights = capture.blocks[0].weights().mean(0).numpy()
+    np.testing.assert_allclose(flow.scores, 0.5 * weights + 0.5 * np.eye(len(weights)), atol=1e-6)
+
+
+def test_attention_flow_when_run_then_torch_keeps_its_number_of_threads():
+    code = (
+        "import sys, torch, thalweg as tw\n"
+        "torch.set_num_threads(1)\n"  # numba would set its own number, if it were asked for that
+        "tw.explain(tw.load(), 'a gorgeous, witty movie.', 'attention_flow', -1)\n"
+        "sys.exit(torch.get_num_threads() != 1)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "NUMBA_NUM_THREADS": "2"}).returncode == 0

@@ -1,0 +1,52 @@
+"""Hidden token attribution: maps of all layers, half precision, and wrong parameters."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import thalweg as tw
+from tests.families import BY_NAME
+from tests.tiny import SENTENCE, tiny_subject
+
+
+def test_method_when_all_positions_are_asked_for_then_has_a_map_for_every_layer(shipped: tw.Subject) -> None:
+    text = "a witty movie."
+    result = tw.explain(shipped, text, "hidden_token_attribution", "all")
+    assert result.per_layer is not None
+    assert len(result.per_layer) == 4
+    np.testing.assert_allclose(result.per_layer[-1], result.scores, atol=1e-6)
+    np.testing.assert_allclose(result.per_layer.sum(-1), 1, atol=1e-5)
+    assert result.receipt.figures["largest relative error bar"] <= 0.05
+    assert result.errors is not None
+    assert result.errors.shape == result.scores.shape
+    one = tw.explain(shipped, text, "hidden_token_attribution", 1, rtol=None)
+    np.testing.assert_allclose(one.scores[0], result.scores[1], rtol=0.05)
+    own = tw.mixing(shipped, text, methods=["hidden_token_attribution"]).own["hidden_token_attribution"]
+    assert (np.diff(own) < 0).all()  # the deeper, the less a token keeps of itself
+
+
+def test_method_when_the_model_is_in_half_precision_then_says_so() -> None:
+    family = BY_NAME["bert"]
+    model: Any = family.build()
+    subject = tw.load(model.to(torch.bfloat16))
+    result = tw.explain(subject, family.inputs(1, 5), "hidden_token_attribution", 0, rtol=0.2)
+    assert any("bfloat16" in sentence for sentence in result.receipt.assumed)
+    full = tw.explain(tw.load(family.build()), family.inputs(1, 5), "hidden_token_attribution", 0, rtol=None)
+    np.testing.assert_allclose(result.scores, full.scores, rtol=0.3)
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"rtol": 0.0}, "rtol was given 0.0; expected"),
+        ({"rtol": 2.0}, "rtol was given 2.0; expected"),
+        ({"norm": "spectral"}, "cannot be sketched"),
+        ({"norm": "nuclear"}, "frobenius or spectral"),
+        ({"layer": 9}, "layer 9 was asked for"),
+    ],
+)
+def test_parameter_when_wrong_then_is_refused_in_a_sentence(params: dict, said: str) -> None:
+    with pytest.raises(tw.InputError, match=said):
+        tw.explain(tiny_subject(), SENTENCE, "hidden_token_attribution", 0, **params)
