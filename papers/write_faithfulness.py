@@ -13,7 +13,7 @@ from pathlib import Path
 
 import thalweg as tw
 from tests.real.models import smollm
-from thalweg.faithfulness.data import read_examples
+from thalweg.faithfulness.examples import read_examples
 from thalweg.faithfulness.registry import Metric
 from thalweg.faithfulness.result import Bench
 
@@ -119,7 +119,10 @@ def written(table: Table, found: Bench) -> str:
             *lines,
             "",
             *(f"- {metric.label}: {sentence(found, metric)}" for metric in found.metrics),
-            *(f"- {name} failed on {one.count} inputs: {one.first[:200]}" for name, one in found.failures.items()),
+            *(
+                f"- {name} failed on {one.count} inputs: {one.first_error[:200]}"
+                for name, one in found.failures.items()
+            ),
             "",
         ]
     )
@@ -130,7 +133,7 @@ def cell(found: Bench, metric: Metric, method: str) -> str:
     if not one.count:
         return "–"
     mean = f"{one.mean:.3f}"
-    if verdict.differ and method in (verdict.leader, *verdict.equal):
+    if verdict.differ and method in (verdict.leader, *verdict.tied):
         mean = f"**{mean}**"
     return f"{mean} [{one.low:.3f}, {one.high:.3f}]"
 
@@ -138,7 +141,7 @@ def cell(found: Bench, metric: Metric, method: str) -> str:
 def sentence(found: Bench, metric: Metric) -> str:
     verdict = found.verdicts[metric.name]
     alike = f". *Like random*: {', '.join(verdict.like_random)}" if verdict.like_random else ""
-    return f"{verdict.said}{alike}"
+    return f"{verdict.sentence}{alike}"
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import thalweg as tw
 from tests.families import VOCABULARY
 from tests.tiny import tiny_subject
 from thalweg.faithfulness.case import Case, Ranked, case_of
-from thalweg.faithfulness.data import BenchExample
+from thalweg.faithfulness.examples import BenchExample
 from thalweg.faithfulness.scoring import Scorer
 
 TEXT = "the old dog sees a new cat and runs"

@@ -10,7 +10,7 @@ import thalweg as tw
 from tests.faithfulness.test_scoring import tiny_case
 from tests.tiny import snapshot, tiny_subject
 from thalweg.faithfulness.case import Case, case_of
-from thalweg.faithfulness.data import BenchExample
+from thalweg.faithfulness.examples import BenchExample
 from thalweg.faithfulness.effects import single_effects
 from thalweg.faithfulness.embedded import answers, embedding_output, gradient
 from thalweg.faithfulness.rankers import find_rankers

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import thalweg as tw
-from thalweg.faithfulness.data import BenchExample, digest_of, read_examples
+from thalweg.faithfulness.examples import BenchExample, digest_of, read_examples
 
 
 def written(file: Path, *rows: dict) -> Path:

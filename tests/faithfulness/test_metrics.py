@@ -12,7 +12,7 @@ from tests.faithfulness.test_scoring import subject_of
 from thalweg.faithfulness.bounds import aopc_bounds
 from thalweg.faithfulness.case import Ranked, case_of
 from thalweg.faithfulness.curves import after_removing, bin_counts, spearman, with_only
-from thalweg.faithfulness.data import BenchExample
+from thalweg.faithfulness.examples import BenchExample
 from thalweg.faithfulness.effects import single_effects
 from thalweg.faithfulness.operators import OPERATORS, Operator
 from thalweg.faithfulness.registry import find_metrics, list_metrics

@@ -16,7 +16,7 @@ from tests.faithfulness.additive import ranked
 from tests.faithfulness.test_scoring import tiny_case
 from thalweg.faithfulness.agreement import Scored, agreements
 from thalweg.faithfulness.case import Case, Ranked, case_of
-from thalweg.faithfulness.data import BenchExample
+from thalweg.faithfulness.examples import BenchExample
 from thalweg.faithfulness.operators import OPERATORS, Operator
 from thalweg.faithfulness.rankers import find_rankers
 from thalweg.faithfulness.registry import find_metrics

@@ -10,7 +10,7 @@ from tests.encoders.training.corpus import tiny_bert
 from tests.faithfulness.additive import Additive, additive_case
 from tests.tiny import HOOKS, tiny_subject, wordpiece
 from thalweg.faithfulness.case import Case, case_of
-from thalweg.faithfulness.data import BenchExample
+from thalweg.faithfulness.examples import BenchExample
 from thalweg.faithfulness.operators import OPERATORS, Operator
 from thalweg.faithfulness.scoring import metered
 
