@@ -13,7 +13,7 @@ from pathlib import Path
 
 import thalweg as tw
 from tests.real.models import smollm
-from thalweg.faithfulness.data import read_examples
+from thalweg.faithfulness.examples import read_examples
 from thalweg.faithfulness.registry import Metric
 from thalweg.faithfulness.result import Bench
 
@@ -123,7 +123,7 @@ def section(table: Table, result: Bench) -> str:
             "",
             *(f"- {metric.label}: {sentence(result, metric)}" for metric in result.metrics),
             *(
-                f"- {name} failed on {failure.count} inputs: {failure.first[:200]}"
+                f"- {name} failed on {failure.count} inputs: {failure.first_error[:200]}"
                 for name, failure in result.failures.items()
             ),
             "",
@@ -136,7 +136,7 @@ def cell(result: Bench, metric: Metric, method: str) -> str:
     if not mean.count:
         return "–"
     shown = f"{mean.mean:.3f}"
-    if verdict.differ and method in (verdict.leader, *verdict.equal):
+    if verdict.differ and method in (verdict.leader, *verdict.tied):
         shown = f"**{shown}**"
     return f"{shown} [{mean.low:.3f}, {mean.high:.3f}]"
 

@@ -24,7 +24,7 @@ from thalweg.encoders.training.plan import TrainingPlan
 from thalweg.encoders.training.result import Training
 from thalweg.encoders.training.train import train
 from thalweg.faithfulness.bench import bench
-from thalweg.faithfulness.data import BenchExample
+from thalweg.faithfulness.examples import BenchExample
 from thalweg.files.tables import read_texts
 from thalweg.models.load import Subject, load
 

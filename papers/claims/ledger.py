@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from thalweg.errors import ThalwegError
-from thalweg.faithfulness.result import plain
 from thalweg.faithfulness.statistics import Mean, means
+from thalweg.jsonable import jsonable
 from thalweg.rates import Rate
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Ledger:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain lists and numbers, ready for JSON."""
-        return plain(
+        return jsonable(
             {
                 "quick": self.quick,
                 "counts": dict(self.counts()),

@@ -16,7 +16,7 @@ from .errors import ModelError as ModelError
 from .errors import ProofError as ProofError
 from .errors import ThalwegError as ThalwegError
 from .faithfulness.bench import bench as bench
-from .faithfulness.data import BenchExample as BenchExample
+from .faithfulness.examples import BenchExample as BenchExample
 from .faithfulness.result import Bench as Bench
 from .identifiability.by_length import trust_by_length as trust_by_length
 from .identifiability.result import Alternatives as Alternatives

@@ -20,7 +20,7 @@ from thalweg.errors import MissingExtraError
 from thalweg.faithfulness import bench as room
 from thalweg.faithfulness import bounds
 from thalweg.faithfulness.bench import bench
-from thalweg.faithfulness.data import BenchExample
+from thalweg.faithfulness.examples import BenchExample
 from thalweg.faithfulness.registry import baseline
 from thalweg.faithfulness.result import Bench
 from thalweg.files.atomic import alone

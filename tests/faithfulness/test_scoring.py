@@ -1,36 +1,24 @@
-"""Edited inputs get the answers they would get alone, each is run once, and every pass is counted."""
+"""Edited inputs get the answers they would get alone, each runs once, and every pass is counted."""
 
-from functools import cache
-
+import numpy as np
 import pytest
 import torch
 
 import thalweg as tw
-from tests.encoders.training.corpus import tiny_bert
-from tests.faithfulness.additive import Additive, additive_case
-from tests.tiny import HOOKS, tiny_subject, wordpiece
-from thalweg.faithfulness.case import Case, case_of
-from thalweg.faithfulness.data import BenchExample
-from thalweg.faithfulness.operators import OPERATORS, Operator
-from thalweg.faithfulness.scoring import metered
-
-TEXTS = {"gpt2": "the key is the key", "llama": "the keys to the", "electra": "the old [MASK] is good ."}
-
-
-@cache
-def subject_of(family: str) -> tw.Subject:
-    return tiny_subject(family)
-
-
-def tiny_case(family: str) -> Case:
-    return case_of(subject_of(family), BenchExample(TEXTS.get(family, "the old dog sees a new cat .")))
+from tests.faithfulness.cases import Additive, additive_case, subject_of, tiny_case
+from tests.reference.test_metrics import answer_without
+from tests.tiny import HOOKS, tiny_subject
+from thalweg.faithfulness.case import make_case
+from thalweg.faithfulness.examples import BenchExample
+from thalweg.faithfulness.operators import OPERATORS, Operator, TokenSequence
+from thalweg.faithfulness.scoring import AnswerProbability, batch_tensors, count_passes
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "gpt2", "llama", "electra"])
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_answers_when_run_as_a_batch_then_are_those_of_single_passes(family: str, operator: Operator) -> None:
     case = tiny_case(family)
-    edits = [case.without(case.movable[:count], operator) for count in range(len(case.movable) + 1)]
+    edits = [case.without(case.removable[:count], operator) for count in range(len(case.removable) + 1)]
     batch = case.scorer(edits)
     alone = tiny_case(family)
     single = [float(alone.scorer([edit])[0]) for edit in edits]
@@ -38,52 +26,64 @@ def test_answers_when_run_as_a_batch_then_are_those_of_single_passes(family: str
     assert len(set(batch.round(9))) > 2
 
 
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_bundled_model_when_edits_are_batched_then_answers_as_one_by_one(
+    shipped: tw.Subject, operator: Operator
+) -> None:
+    case = make_case(shipped, BenchExample("a gorgeous, witty, seductive movie that never quite lands ."))
+    order = list(np.random.default_rng(1).permutation(case.removable))
+    removed = [[int(position) for position in order[:count]] for count in range(len(order) + 1)]
+    batch = case.scorer([case.without(positions, operator) for positions in removed])
+    assert batch == pytest.approx([answer_without(case, positions, operator) for positions in removed], abs=1e-6)
+
+
 @pytest.mark.parametrize("family", ["bert", "gpt2", "electra"])
-def test_whole_input_when_scored_then_has_the_probability_of_the_captured_pass(family: str) -> None:
+def test_original_when_scored_then_has_the_probability_of_the_captured_pass(family: str) -> None:
     case = tiny_case(family)
     assert case.capture.logits is not None
-    logits = case.capture.logits if case.whole.read is None else case.capture.logits[case.whole.read]
-    chance = float(logits.double().softmax(-1).max())
-    assert float(case.scorer([case.whole])[0]) == pytest.approx(chance, abs=1e-6)
+    position = case.original.answer_position
+    logits = case.capture.logits if position is None else case.capture.logits[position]
+    probability = float(logits.double().softmax(-1).max())
+    assert float(case.scorer([case.original])[0]) == pytest.approx(probability, abs=1e-6)
 
 
 def test_deletion_when_run_then_equals_the_text_without_the_word() -> None:
-    subject = tiny_subject("bert")
-    case = case_of(subject, BenchExample("the old dog"))
-    shorter = subject.capture("the dog").logits
+    case = make_case(subject_of("bert"), BenchExample("the old dog"))
+    shorter = subject_of("bert").capture("the dog").logits
     assert shorter is not None
-    left = case.scorer([case.without([2], "delete")])[0]
-    assert left == pytest.approx(float(shorter.double().softmax(-1)[case.answer.output]), abs=1e-6)
+    answer = case.scorer([case.without([2], "delete")])[0]
+    assert answer == pytest.approx(float(shorter.double().softmax(-1)[case.answer.output]), abs=1e-6)
 
 
-def test_inputs_when_asked_twice_then_run_once() -> None:
+def test_inputs_when_requested_twice_then_run_once() -> None:
     case = additive_case()
-    edits = [case.without([place], "mask") for place in case.movable]
+    edits = [case.without([position], "mask") for position in case.removable]
     first = case.scorer(edits + edits[:2])
     assert (case.scorer(edits + edits[:2]) == first).all()
     assert isinstance(case.scorer.model, Additive)
-    assert sum(case.scorer.model.seen) == len(edits)
-    assert case.scorer.asked == 2 * len(edits) + 4
+    assert sum(case.scorer.model.batch_sizes) == len(edits)
+    assert case.scorer.requests == 2 * len(edits) + 4
 
 
-def test_meter_when_a_batch_runs_then_counts_its_examples_and_leaves_no_hook() -> None:
-    model = tiny_subject("bert").model
-    with metered(model) as meter:
+def test_answer_when_there_is_a_foil_then_is_a_difference() -> None:
+    logits = torch.tensor([[0.0, np.log(3.0)]])
+    assert float(AnswerProbability(1).of(logits)) == pytest.approx(0.75)
+    assert float(AnswerProbability(1, 0).of(logits)) == pytest.approx(0.5)
+
+
+def test_batch_when_lengths_differ_then_is_padded_on_the_right_and_hides_positions() -> None:
+    inputs = [TokenSequence((5, 6, 7)), TokenSequence((5, 6), hidden=(False, True))]
+    tensors = batch_tensors(subject_of("bert").model, inputs, 0)
+    assert tensors["input_ids"].tolist() == [[5, 6, 7], [5, 6, 0]]
+    assert tensors["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
+    assert "token_type_ids" not in tensors
+
+
+def test_passes_when_a_batch_runs_then_count_its_examples_and_leave_no_hook() -> None:
+    model, other = tiny_subject("bert").model, tiny_subject("bert").model
+    with count_passes(model, other, model) as meter:
         model(input_ids=torch.ones(3, 4, dtype=torch.long))
+        other(input_ids=torch.ones(2, 4, dtype=torch.long))
     model(input_ids=torch.ones(3, 4, dtype=torch.long))
-    assert meter.passes == 3
-    assert not any(vars(model)[kind] for kind in HOOKS)
-
-
-def test_protected_when_a_language_model_then_are_special_tokens_and_the_place_that_is_read() -> None:
-    case = tiny_case("gpt2")
-    assert case.movable == tuple(range(len(case.whole) - 1))
-    masked = tiny_case("electra")
-    assert not {0, masked.whole.read, len(masked.whole) - 1} & set(masked.movable)
-
-
-def test_model_when_it_has_a_single_logit_then_is_refused() -> None:
-    """A softmax over one number is always one, and over positions it is something else."""
-    subject = tw.load(tiny_bert(labels=("one",)).eval(), wordpiece())
-    with pytest.raises(tw.InputError, match="a single logit"):
-        case_of(subject, BenchExample("the old dog"))
+    assert meter.passes == 5
+    assert not any(vars(module)[kind] for module in (model, other) for kind in HOOKS)

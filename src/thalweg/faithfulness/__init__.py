@@ -1,1 +1,1 @@
-"""Which method is faithful on my model and my data: methods, metrics, and statistics over inputs."""
+"""Faithfulness: which method to trust on a given model and dataset, with metrics and statistics over inputs."""

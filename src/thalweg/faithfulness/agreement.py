@@ -1,7 +1,8 @@
-"""How far methods agree with each other, and on which tokens they do not."""
+"""Agreement between methods: rank correlations, and the tokens that two methods rank furthest apart."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from jaxtyping import Float
@@ -9,12 +10,12 @@ from scipy.stats import rankdata
 
 from thalweg.faithfulness.statistics import Mean, means
 
-SHOWN = 5  # tokens that are named for each pair
+SHOWN_TOKENS = 5  # per pair of methods
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A token that two methods rank apart; a rank of 1 is the highest of `count`."""
+    """A token that two methods rank differently; rank 1 is the highest of `count`."""
 
     example: int
     token: str
@@ -24,12 +25,13 @@ class Disagreement:
 
     @property
     def size(self) -> float:
+        """The difference in rank, from 0 to 1."""
         return abs(self.first_rank - self.second_rank) / max(self.count - 1, 1)
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """Spearman's correlation between two methods' scores, a mean over inputs, and where they are furthest apart."""
+class MethodAgreement:
+    """Spearman's correlation between two methods' scores, averaged over inputs, and their largest disagreements."""
 
     first: str
     second: str
@@ -38,56 +40,64 @@ class Agreement:
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class ExampleScores:
     """The scores of several methods for the tokens of one example."""
 
     example: int
     tokens: Sequence[str]
-    scores: Mapping[str, Sequence[float]]
+    scores: Mapping[str, Sequence[float]]  # by method
 
 
-def agreements(scored: Sequence[Scored], methods: Sequence[str], seed: int) -> list[Agreement]:
-    """Of every two methods."""
-    if len(methods) < 2 or not scored:
+def agreements(examples: Sequence[ExampleScores], methods: Sequence[str], seed: int) -> list[MethodAgreement]:
+    """Agreement of every pair of methods."""
+    if len(methods) < 2 or not examples:
         return []
-    pairs = [(a, b) for a in range(len(methods)) for b in range(a + 1, len(methods))]
-    table = np.full((len(scored), len(pairs)), np.nan)
+    pairs = list(combinations(range(len(methods)), 2))
+    table = np.full((len(examples), len(pairs)), np.nan)
     apart: list[list[Disagreement]] = [[] for _ in pairs]
-    for number, one in enumerate(scored):
-        ranks = _ranks(one, methods)
-        centred = ranks - ranks.mean(1, keepdims=True)
-        size = np.linalg.norm(centred, axis=1, keepdims=True)
-        size[size == 0] = np.nan
-        found = (centred / size) @ (centred / size).T
-        for place, (first, second) in enumerate(pairs):
-            table[number, place] = found[first, second]
-            apart[place] += _furthest(one, ranks[first], ranks[second])
+    for number, example in enumerate(examples):
+        ranks = _ranks(example, methods)
+        correlations = _correlations(ranks)
+        for column, (first, second) in enumerate(pairs):
+            table[number, column] = correlations[first, second]
+            apart[column] += _furthest(example, ranks[first], ranks[second])
     return [
-        Agreement(
+        MethodAgreement(
             methods[first],
             methods[second],
             mean,
-            tuple(sorted(tokens, key=lambda token: (-token.size, token.example))[:SHOWN]),
+            tuple(sorted(tokens, key=lambda token: (-token.size, token.example))[:SHOWN_TOKENS]),
         )
         for (first, second), mean, tokens in zip(pairs, means(table, seed), apart, strict=True)
     ]
 
 
-def _ranks(one: Scored, methods: Sequence[str]) -> Float[np.ndarray, "method token"]:
+def _ranks(example: ExampleScores, methods: Sequence[str]) -> Float[np.ndarray, "method token"]:
     """Ranks from 1, the highest, with NaN for a method that failed."""
-    nothing = np.full(len(one.tokens), np.nan)
-    return np.stack([rankdata(-np.array(one.scores[m])) if m in one.scores else nothing for m in methods])
+    failed = np.full(len(example.tokens), np.nan)
+    return np.stack(
+        [rankdata(-np.array(example.scores[name])) if name in example.scores else failed for name in methods]
+    )
+
+
+def _correlations(ranks: Float[np.ndarray, "method token"]) -> Float[np.ndarray, "method method"]:
+    """Correlations of all pairs of methods; NaN for a method that failed or is constant."""
+    centred = ranks - ranks.mean(1, keepdims=True)
+    size = np.linalg.norm(centred, axis=1, keepdims=True)
+    size[size == 0] = np.nan
+    return (centred / size) @ (centred / size).T
 
 
 def _furthest(
-    one: Scored, first: Float[np.ndarray, " token"], second: Float[np.ndarray, " token"]
+    example: ExampleScores, first: Float[np.ndarray, " token"], second: Float[np.ndarray, " token"]
 ) -> list[Disagreement]:
     gap = np.abs(first - second)
     if np.isnan(gap).any() or not gap.size or gap.max() == 0:
         return []
-    best = [int(place) for place in np.argsort(-gap, kind="stable")[:SHOWN]]
+    largest = [int(place) for place in np.argsort(-gap, kind="stable")[:SHOWN_TOKENS]]
+    count = len(example.tokens)
     return [
-        Disagreement(one.example, one.tokens[place], float(first[place]), float(second[place]), len(one.tokens))
-        for place in best
+        Disagreement(example.example, example.tokens[place], float(first[place]), float(second[place]), count)
+        for place in largest
         if gap[place] > 0
     ]

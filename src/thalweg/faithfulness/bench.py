@@ -1,43 +1,40 @@
-"""Which method is faithful, on my model and my data.
+"""Benchmark of faithfulness: which method to trust on a given model and dataset.
 
-examples → cases → scores of every method → edited inputs, batched and kept → rows in Parquet → statistics, verdicts
+examples → a case each (case.py) → rankings by every method (rankers.py) → values of every metric (evaluation.py) → rows
+in Parquet (row_store.py) → means and paired tests (statistics.py) → verdicts (verdicts.py) → `Bench` (result.py)
 """
 
 import json
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
-from time import perf_counter
-from typing import Any
 
-from thalweg.digests import text_digest, weights_digest
-from thalweg.errors import InputError, MissingExtraError, error_line
-from thalweg.faithfulness.bounds import BEAM, EXACT
-from thalweg.faithfulness.case import Case, case_of, check_subject
-from thalweg.faithfulness.data import BenchExample, digest_of
+from thalweg.digests import text_digest
+from thalweg.errors import InputError
+from thalweg.faithfulness.bounds import BEAM_WIDTH, MAX_EXACT_TOKENS
+from thalweg.faithfulness.case import check_subject
+from thalweg.faithfulness.evaluation import Evaluation
+from thalweg.faithfulness.examples import BenchExample, examples_digest
 from thalweg.faithfulness.operators import Blanks, Operator
-from thalweg.faithfulness.rankers import Ranker, find_rankers
-from thalweg.faithfulness.registry import Metric, find_metrics
+from thalweg.faithfulness.rankers import find_rankers
+from thalweg.faithfulness.registry import find_metrics
 from thalweg.faithfulness.result import Bench
-from thalweg.faithfulness.scoring import Meter, metered
-from thalweg.faithfulness.shuffled import shuffled
-from thalweg.faithfulness.storage import Folder, Row
-from thalweg.models.encode import encode
+from thalweg.faithfulness.row_store import BENCH_RUN, open_rows
+from thalweg.files.run_folder import RunHeader
+from thalweg.jsonable import jsonable
 from thalweg.models.load import Subject
 from thalweg.progress import progress
 from thalweg.version import __version__
 
-METHODS = ("attention_rollout", "alti", "gradient_norm", "leave_one_out", "random")
-METRICS = ("comprehensiveness", "sufficiency", "aopc")
+DEFAULT_METHODS = ("attention_rollout", "alti", "gradient_norm", "leave_one_out", "random")
+DEFAULT_METRICS = ("comprehensiveness", "sufficiency", "aopc")
+SHOWN_CHARACTERS = 80  # of a value in an error
 
 
 def bench(
     subject: Subject,
     examples: Sequence[str | BenchExample],
-    methods: Sequence[str] = METHODS,
-    metrics: Sequence[str] = METRICS,
+    methods: Sequence[str] = DEFAULT_METHODS,
+    metrics: Sequence[str] = DEFAULT_METRICS,
     *,
     operator: Operator = "delete",
     inverses: bool = False,
@@ -46,189 +43,89 @@ def bench(
     seed: int = 0,
     folder: str | Path | None = None,
 ) -> Bench:
-    """Run every method on every example, measure each ranking, and say which differences are more than chance.
+    """Run every method on every example, score each ranking, and test which differences are more than chance.
 
-    `methods` are the library's, baselines (gradient_norm, gradient_x_input, integrated_gradients, occlusion,
-    leave_one_out, random) or "all"; `inverses` adds each with its ranking turned round. `metrics` take tokens away by
-    the `operator` unless their name ends in another one, as in sufficiency_mask. `other_seeds` are models that
-    seed_robustness compares with. A method that fails leaves a row with its error. With a `folder` rows are
-    written as they come, and a run that was killed goes on where it was; "auto" names it after what is asked.
+    `methods` are names of methods or baselines (gradient_norm, gradient_x_input, integrated_gradients, occlusion,
+    leave_one_out, random), or "all"; `inverses` adds the reverse of each ranking. `metrics` remove tokens with the
+    `operator` unless their name ends in one, as in sufficiency_mask. `other_seeds` are the models that seed_robustness
+    compares with. Texts of more than `max_tokens` tokens are recorded as errors, and so are methods that fail. With a
+    `folder`, rows are written as they are computed and an interrupted run resumes; "auto" names the folder after the
+    run's identity.
 
-    Metrics that take tokens away show the model texts that it was not made for: compare methods by them, not models.
+    Inputs with removed tokens are unlike the model's training data: use these metrics to compare methods, not models.
 
     >>> import thalweg as tw
-    >>> found = bench(tw.load(), ["a witty movie.", "dull and long."], ["leave_one_out", "random"], ["aopc"])
-    >>> found.means["aopc_delete"]["leave_one_out"].count
+    >>> result = bench(tw.load(), ["a witty movie.", "dull and long."], ["leave_one_out", "random"], ["aopc"])
+    >>> result.means["aopc_delete"]["leave_one_out"].count
     2
     """
-    plan = _Plan(
+    dataset = _as_examples(examples)
+    evaluation = Evaluation(
         subject,
-        _examples(examples),
         find_rankers(methods, inverses),
         find_metrics(metrics, operator),
         tuple(other_seeds),
         max_tokens,
         seed,
     )
-    configuration = plan.configuration()
-    path = None if folder is None else Path(f"bench-{_short(configuration)}" if folder == "auto" else folder)
-    store = Folder(path, configuration, subject.provenance)
-    disorder = None
-    with store.alone(), progress("bench") as report:
-        for number in range(len(plan.examples)):
+    _check(evaluation, dataset)
+    header = _run_header(evaluation, dataset)
+    path = None if folder is None else Path(f"bench-{header.digest[:8]}" if folder == "auto" else folder)
+    with open_rows(path, header, evaluation.metrics) as store, progress("bench") as report:
+        for number, example in enumerate(dataset):
             if number not in store.rows:
-                if disorder is None and any(one.role == "gate" for one in plan.metrics):
-                    disorder = shuffled(subject, seed)
-                store.add(number, plan.rows(number, disorder))
-            report(number + 1, len(plan.examples))
+                store.add(number, evaluation.rows(number, example))
+            report(number + 1, len(dataset))
         rows = store.finish()
-    return Bench.of(rows, configuration, subject.provenance, path)
+    return Bench.of(rows, header, path)
 
 
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    subject: Subject
-    examples: tuple[BenchExample, ...]
-    rankers: tuple[Ranker, ...]
-    metrics: tuple[Metric, ...]
-    seeds: tuple[Subject, ...]
-    max_tokens: int | None
-    seed: int
-
-    def __post_init__(self) -> None:
-        if not self.examples:
-            raise InputError("no examples were given")
-        if self.seed < 0:
-            raise InputError(f"seed was given {self.seed}; expected 0 or more")
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise InputError(f"max_tokens was given {self.max_tokens}; expected 1 or more")
-        for one in (self.subject, *self.seeds):
-            check_subject(one)
-        if any(one.role == "robustness" for one in self.metrics) and not self.seeds:
+def _as_examples(examples: Sequence[str | BenchExample]) -> tuple[BenchExample, ...]:
+    if isinstance(examples, str):
+        raise InputError(f"examples must be a list of texts or BenchExamples, got one text: {_short(examples)}")
+    for example in examples:
+        if not isinstance(example, str | BenchExample):
             raise InputError(
-                "seed_robustness compares with other seeds of the model: give them as other_seeds (--other-seeds)"
+                f"examples must be texts or BenchExamples, got {type(example).__name__}: {_short(example)} (text pairs "
+                "are not supported)"
             )
-
-    def configuration(self) -> dict[str, Any]:
-        """All that the outcome depends on: choices as they are, examples and weights by a digest."""
-        return {
-            "thalweg": __version__,
-            "methods": [one.name for one in self.rankers],
-            "metrics": [one.name for one in self.metrics],
-            "seed": self.seed,
-            "max_tokens": self.max_tokens,
-            "blank": Blanks.of(self.subject.model, self.subject.tokenizer).named,
-            "bounds": f"exact to {EXACT} tokens, else {BEAM} beams",
-            "examples": digest_of(self.examples),
-            "weights": weights_digest(self.subject.model),
-            "other seeds": text_digest([weights_digest(one.model) for one in self.seeds]),
-        }
-
-    def rows(self, number: int, disorder: Subject | None) -> list[Row]:
-        """All methods on one example."""
-        subjects = [one for one in (self.subject, disorder, *self.seeds) if one is not None]
-        for one in subjects:
-            _learn(one, self.examples[number].text)
-        with ExitStack() as stack:
-            models = {id(one.model): one.model for one in subjects}
-            meters = [stack.enter_context(metered(model)) for model in models.values()]
-            try:
-                case = self._case(number, disorder)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on with the next example
-                rows = [self._row(number, ranker, error=error_line(error)) for ranker in self.rankers]
-                rows[0]["shared_passes"] = _passes(meters)
-                return rows
-            shared = _passes(meters)
-            rows = [self._scored(case, ranker, meters) for ranker in self.rankers]
-            rows[0]["shared_passes"] = shared
-            # all rankings first: what metrics ask for besides would look cheap to the methods behind them
-            return [
-                row if row["scores"] is None else self._measured(case, ranker, row, meters)
-                for ranker, row in zip(self.rankers, rows, strict=True)
-            ]
-
-    def _case(self, number: int, disorder: Subject | None) -> Case:
-        example = self.examples[number]
-        case = case_of(self.subject, example, number, self.seed, self.max_tokens)
-        case.scorer([case.whole])
-
-        # other numbers by lot for other models: a ranking by chance is not robust
-        def other(subject: Subject, place: int) -> Callable[[], Case]:
-            return cache(lambda: case_of(subject, example, number, self.seed + 1 + place))
-
-        seeds = tuple(other(one, place) for place, one in enumerate(self.seeds))
-        return replace(case, shuffled=None if disorder is None else other(disorder, len(seeds)), seeds=seeds)
-
-    def _row(self, number: int, ranker: Ranker, **known: Any) -> Row:
-        """A row with nothing in it but what is known."""
-        columns = ("error", "prediction", "answer", "seconds", "sum_error", "tokens", "scores")
-        empty = dict.fromkeys((*columns, *(one.name for one in self.metrics)))
-        costs = dict.fromkeys(("shared_passes", "passes", "metric_passes", "asked"), 0)
-        return {"example": number, "method": ranker.name, **empty, **costs, **known}
-
-    def _scored(self, case: Case, ranker: Ranker, meters: Sequence[Meter]) -> Row:
-        """A row with the scores of one method, or with what it said instead."""
-        start, before = perf_counter(), _passes(meters)
-        row = self._row(case.number, ranker, prediction=case.prediction, answer=float(case.scorer([case.whole])[0]))
-        try:
-            ranked = ranker(case)
-        except MissingExtraError:
-            raise  # nothing is wrong with the method, and rows that are kept would not be tried again
-        except Exception as error:  # noqa: BLE001 - a method that fails is a row, not the end of a run
-            return row | {
-                "error": error_line(error),
-                "passes": _passes(meters) - before,
-                "seconds": perf_counter() - start,
-            }
-        return row | {
-            "passes": _passes(meters) - before,
-            "seconds": perf_counter() - start,
-            "sum_error": ranker.sum_error(case),
-            "tokens": list(case.pieces),
-            "scores": ranked.movable_scores.tolist(),
-        }
-
-    def _measured(self, case: Case, ranker: Ranker, row: Row, meters: Sequence[Meter]) -> Row:
-        """The same row with a value for every metric."""
-        ranked, before, asked = ranker(case), _passes(meters), case.scorer.asked
-        found, errors = {}, []
-        for metric in self.metrics:
-            try:
-                found[metric.name] = metric(ranked)
-            except MissingExtraError:
-                raise
-            except Exception as error:  # noqa: BLE001 - nor is a metric
-                errors.append(f"{metric.name}: {error_line(error)}")
-        return row | {
-            **found,
-            "error": "; ".join(errors) or None,
-            "metric_passes": _passes(meters) - before,
-            "asked": case.scorer.asked - asked,
-        }
+    return tuple(BenchExample(example) if isinstance(example, str) else example for example in examples)
 
 
-def _examples(given: Sequence[str | BenchExample]) -> tuple[BenchExample, ...]:
-    if isinstance(given, str):
-        raise InputError("one text was given; expected a list of texts or BenchExamples")
-    for one in given:
-        if not isinstance(one, str | BenchExample):
-            raise InputError(
-                f"examples must be texts or BenchExamples, got {type(one).__name__}: {str(one)[:80]!r} (text pairs are "
-                "not supported)"
-            )
-    return tuple(BenchExample(one) if isinstance(one, str) else one for one in given)
+def _short(value: object) -> str:
+    return repr(str(value)[:SHOWN_CHARACTERS])
 
 
-def _learn(subject: Subject, text: str) -> None:
-    """The model's wiring, before passes are counted: a run that goes on counts what one that never stopped does."""
-    with suppress(Exception):  # whatever it is, it is met again, and said, where the example is read
-        subject.anatomy(encode(subject.model, subject.tokenizer, text))
+def _check(evaluation: Evaluation, examples: Sequence[BenchExample]) -> None:
+    """Raise for options that cannot work before anything runs."""
+    if not examples:
+        raise InputError("examples must hold at least one text, got none")
+    if evaluation.seed < 0:
+        raise InputError(f"seed must be at least 0, got {evaluation.seed}")
+    if evaluation.max_tokens is not None and evaluation.max_tokens < 1:
+        raise InputError(f"max_tokens must be at least 1, got {evaluation.max_tokens}")
+    for subject in (evaluation.subject, *evaluation.other_seeds):
+        check_subject(subject)
+    comparing = next((metric.name for metric in evaluation.metrics if metric.role == "robustness"), None)
+    if comparing is not None and not evaluation.other_seeds:
+        raise InputError(f"{comparing} compares with other seeds of the model: pass other_seeds (--other-seeds)")
 
 
-def _short(configuration: dict[str, Any]) -> str:
-    """The same for the same choices, examples and weights: a command that is given again finds its folder."""
-    return text_digest([json.dumps(configuration, sort_keys=True)])[:8]
-
-
-def _passes(meters: Sequence[Meter]) -> int:
-    return sum(meter.passes for meter in meters)
+def _run_header(evaluation: Evaluation, examples: Sequence[BenchExample]) -> RunHeader:
+    """Everything that the rows depend on."""
+    subject = evaluation.subject
+    identity = {
+        **subject.identity(),
+        "examples": examples_digest(examples),
+        "methods": [ranker.name for ranker in evaluation.rankers],
+        "params": jsonable({ranker.name: ranker.all_params() for ranker in evaluation.rankers}),
+        "metrics": [metric.name for metric in evaluation.metrics],
+        "seed": evaluation.seed,
+        "max_tokens": evaluation.max_tokens,
+        "blank": Blanks.of(subject.model, subject.tokenizer).label,
+        "bounds": f"exact up to {MAX_EXACT_TOKENS} tokens, else {BEAM_WIDTH} beams",
+        "other_seeds": [text_digest([json.dumps(seed.identity())]) for seed in evaluation.other_seeds],
+        "schema": BENCH_RUN.schema,
+        "thalweg": __version__,
+    }
+    return RunHeader(identity, subject.provenance)

@@ -1,8 +1,8 @@
-"""The best and the worst that any order of an input's tokens can reach: exactly for short inputs, else by beam search.
+"""The lowest and highest AOPC of any removal order: exact for short inputs, by beam search for longer ones.
 
-An order of removal is a chain of sets, each with one token more. The sum of the answers along it is least (and AOPC
-greatest) for the shortest path through all sets, which is found by going through them from small to large: 2^m passes
-instead of m! orders.
+A removal order is a chain of sets, each with one more token. The sum of the answers along it is lowest (and AOPC
+highest) for the shortest path through the sets, which dynamic programming over their size finds: 2^m passes instead of
+m! orders.
 """
 
 from itertools import combinations
@@ -11,55 +11,61 @@ from thalweg.errors import InputError
 from thalweg.faithfulness.case import Case
 from thalweg.faithfulness.operators import Operator
 
-EXACT = 8  # tokens whose sets are all tried: 256 passes
-BEAM = 5  # orders that are followed at once where there are more
-LONGEST = 100  # tokens above which it is refused: 5·m² passes are 50,000 for one input
+MAX_EXACT_TOKENS = 8  # all subsets are tried: 256 passes
+BEAM_WIDTH = 5  # orders followed at once in longer inputs
+MAX_TOKENS = 100  # 5·m² passes are 50,000 for one input
 
-Places = frozenset[int]
+Positions = frozenset[int]
 
 
-def aopc_bounds(case: Case, operator: Operator, exact: int = EXACT, beam: int = BEAM) -> tuple[float, float]:
-    """(lowest, highest) AOPC; all methods share them."""
-    key = ("aopc bounds", operator, exact, beam)
-    if key not in case.memory:
-        count = len(case.movable)
-        if count > LONGEST:
+def aopc_bounds(
+    case: Case, operator: Operator, max_exact_tokens: int = MAX_EXACT_TOKENS, beam_width: int = BEAM_WIDTH
+) -> tuple[float, float]:
+    """(lowest, highest) AOPC, computed once for all methods."""
+    key = ("aopc bounds", operator, max_exact_tokens, beam_width)
+    if key not in case.cache:
+        count = len(case.removable)
+        if count > MAX_TOKENS:
             raise InputError(
-                f"bounds of all orders of {count} tokens would take about {beam * count**2:,} passes; up to {LONGEST} "
-                "tokens are taken: leave naopc out, or longer texts"
+                f"AOPC bounds support up to {MAX_TOKENS} tokens, got {count} (about {beam_width * count**2:,} passes); "
+                "drop naopc, or use shorter texts"
             )
-        sums = _every_set(case, operator) if count <= exact else _beams(case, operator, beam)
-        whole = float(case.scorer([case.whole])[0])
-        case.memory[key] = (whole - sums[1] / count, whole - sums[0] / count)
-    return case.memory[key]
+        exact = count <= max_exact_tokens
+        low, high = _sums_of_all_orders(case, operator) if exact else _sums_by_beam(case, operator, beam_width)
+        full = float(case.scorer([case.original])[0])
+        case.cache[key] = (full - high / count, full - low / count)
+    return case.cache[key]
 
 
-def _every_set(case: Case, operator: Operator) -> tuple[float, float]:
-    """(least, greatest) sum of answers along any order."""
-    least: dict[Places, float] = {frozenset(): 0.0}
-    greatest = dict(least)
-    for size in range(1, len(case.movable) + 1):
-        sets = [frozenset(one) for one in combinations(case.movable, size)]
-        answers = case.scorer([case.without(sorted(one), operator) for one in sets])
-        for one, answer in zip(sets, answers, strict=True):
-            least[one] = float(answer) + min(least[one - {place}] for place in one)
-            greatest[one] = float(answer) + max(greatest[one - {place}] for place in one)
-    everything = frozenset(case.movable)
-    return least[everything], greatest[everything]
+def _sums_of_all_orders(case: Case, operator: Operator) -> tuple[float, float]:
+    """(lowest, highest) sum of the answers along any order."""
+    lowest: dict[Positions, float] = {frozenset(): 0.0}
+    highest = dict(lowest)
+    for size in range(1, len(case.removable) + 1):
+        subsets = [frozenset(subset) for subset in combinations(case.removable, size)]
+        answers = case.scorer([case.without(sorted(subset), operator) for subset in subsets])
+        for subset, answer in zip(subsets, answers, strict=True):
+            lowest[subset] = float(answer) + min(lowest[subset - {position}] for position in subset)
+            highest[subset] = float(answer) + max(highest[subset - {position}] for position in subset)
+    everything = frozenset(case.removable)
+    return lowest[everything], highest[everything]
 
 
-def _beams(case: Case, operator: Operator, width: int) -> tuple[float, float]:
-    """The same along the orders that stay among the best at every step; two orders of one set are one."""
-    found = []
-    for sign in (1, -1):
-        beam: dict[Places, float] = {frozenset(): 0.0}
-        for _ in case.movable:
-            longer: dict[Places, float] = {}
-            pairs = [(one, one | {place}) for one in beam for place in case.movable if place not in one]
-            answers = case.scorer([case.without(sorted(after), operator) for _, after in pairs])
-            for (before, after), answer in zip(pairs, answers, strict=True):
-                total = beam[before] + sign * float(answer)
-                longer[after] = min(total, longer.get(after, total))
-            beam = dict(sorted(longer.items(), key=lambda item: (item[1], sorted(item[0])))[:width])
-        found.append(sign * min(beam.values()))
-    return found[0], found[1]
+def _sums_by_beam(case: Case, operator: Operator, width: int) -> tuple[float, float]:
+    """The same over the orders that stay among the best at every step; orders of the same set are merged."""
+    lowest, highest = (sign * _lowest_by_beam(case, operator, width, sign) for sign in (1, -1))
+    return lowest, highest
+
+
+def _lowest_by_beam(case: Case, operator: Operator, width: int, sign: int) -> float:
+    """The lowest sum of sign · answer."""
+    beam: dict[Positions, float] = {frozenset(): 0.0}
+    for _ in case.removable:
+        steps = [(before, before | {token}) for before in beam for token in case.removable if token not in before]
+        answers = case.scorer([case.without(sorted(after), operator) for _, after in steps])
+        totals: dict[Positions, float] = {}
+        for (before, after), answer in zip(steps, answers, strict=True):
+            total = beam[before] + sign * float(answer)
+            totals[after] = min(total, totals.get(after, total))
+        beam = dict(sorted(totals.items(), key=lambda entry: (entry[1], sorted(entry[0])))[:width])
+    return min(beam.values())

@@ -1,6 +1,6 @@
-"""One example as every method and every metric sees it: the pass, the answer, and which tokens may be taken away."""
+"""A case: one example captured on one model, with its answer and the tokens that can be removed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,23 +11,23 @@ from jaxtyping import Float
 from thalweg.capture.record import Capture
 from thalweg.capture.target import Target, find_target
 from thalweg.errors import InputError
-from thalweg.faithfulness.data import BenchExample, Spans
-from thalweg.faithfulness.operators import Blanks, Operator, Reading, without
-from thalweg.faithfulness.scoring import Answer, Scorer
+from thalweg.faithfulness.examples import BenchExample, Spans
+from thalweg.faithfulness.operators import Blanks, Operator, TokenSequence, remove_tokens
+from thalweg.faithfulness.scoring import AnswerProbability, Scorer
 from thalweg.models.encode import encode
 from thalweg.models.load import Subject
 
-TASKS = ("classification", "causal_lm", "masked_lm")
+SUPPORTED_TASKS = ("classification", "causal_lm", "masked_lm")
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
     """An example on a model.
 
-    `movable` are the positions that are ranked and taken away: no special tokens, and of a language model not the
-    position that the answer is read from. `shuffled` is the same example on the model with its weights in disorder,
-    `seeds` on other seeds of the model, where these were asked for: made when a metric wants them, so that what is
-    wrong with them is that metric's error alone.
+    `removable` are the positions that are ranked and removed: not special tokens, nor the position that a language
+    model reads its answer from. `shuffled` makes the same case on the model with shuffled weights, `other_seeds` on
+    other seeds of the model. They are called by the metrics that need them, so that a failure is that metric's error
+    alone. `cache` holds results that methods and metrics share.
     """
 
     subject: Subject
@@ -36,152 +36,182 @@ class Case:
     seed: int
     capture: Capture
     target: Target
-    answer: Answer
-    whole: Reading
-    movable: tuple[int, ...]
+    answer: AnswerProbability
+    original: TokenSequence
+    removable: tuple[int, ...]
     blanks: Blanks
     scorer: Scorer
     shuffled: "Callable[[], Case] | None" = None
-    seeds: "tuple[Callable[[], Case], ...]" = ()
-    memory: dict[Any, Any] = field(default_factory=dict, repr=False)  # what all methods share, such as bounds
+    other_seeds: "tuple[Callable[[], Case], ...]" = ()
+    cache: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def prediction(self) -> str:
+        """The explained output: a label or a token."""
         return self.subject.output_name(self.answer.output) or ""
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        return tuple(self.capture.tokens.pieces[place] for place in self.movable)
-
-    def without(self, positions: "list[int] | tuple[int, ...]", operator: Operator) -> Reading:
-        return without(self.whole, positions, operator, self.blanks)
+        """The removable tokens."""
+        return tuple(self.capture.tokens.pieces[position] for position in self.removable)
 
     @property
-    def marked(self) -> set[int]:
-        """The movable tokens that people marked; none where they marked all, or nothing is known."""
+    def rationale(self) -> set[int]:
+        """The removable tokens that people marked; empty if they marked all of them or none."""
         spans = self.example.rationale
-        found = set(self.touched(spans)) if spans else set()
-        return set() if len(found) == len(self.movable) else found
+        marked = set(self.positions_in(spans)) if spans else set()
+        return set() if len(marked) == len(self.removable) else marked
 
-    def touched(self, spans: Spans) -> list[int]:
-        """The movable tokens that share a character with one of the spans."""
-        places = self.capture.tokens.spans
+    def without(self, positions: "list[int] | tuple[int, ...]", operator: Operator) -> TokenSequence:
+        """The input without these positions."""
+        return remove_tokens(self.original, positions, operator, self.blanks)
+
+    def positions_in(self, spans: Spans) -> list[int]:
+        """The removable tokens that overlap one of the spans."""
+        own_spans = self.capture.tokens.spans
         return [
-            place
-            for place in self.movable
-            if (own := places[place]) and any(own[0] < end and start < own[1] for start, end in spans)
+            position
+            for position in self.removable
+            if (own := own_spans[position]) and any(own[0] < end and start < own[1] for start, end in spans)
         ]
 
-    def options(self, known: Mapping[str, Any]) -> dict[str, int]:
-        """The answer as options of a method that can be asked for another one than the model's choice."""
+    def logit_params(self) -> dict[str, int]:
+        """The explained output and foil as parameters of a method; empty if the model's own choice is explained."""
         if self.example.good is None or self.subject.task == "classification":
             return {}
-        asked = {"output": self.answer.output, "foil": self.answer.foil}
-        return {name: value for name, value in asked.items() if name in known and value is not None}
+        foil = {} if self.answer.foil is None else {"foil": self.answer.foil}
+        return {"output": self.answer.output, **foil}
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """The scores of one method for one case.
+
+    `rank_again` applies the same method to another case. `sum_error` is the relative error of scores that should sum
+    to a known value, None if the method makes no such promise.
+    """
+
+    case: Case
+    scores: Float[np.ndarray, " token"]
+    rank_again: "Callable[[Case], Ranking]" = field(repr=False)
+    sum_error: float | None = None
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Removable positions by descending score, so that evidence against the answer comes last.
+
+        Ties keep the order of the text.
+        """
+        return [self.case.removable[place] for place in np.argsort(-self.removable_scores, kind="stable")]
+
+    @property
+    def removable_scores(self) -> Float[np.ndarray, " removable"]:
+        return self.scores[list(self.case.removable)]
 
 
 def check_subject(subject: Subject) -> None:
-    """Refuse a model that has no single answer whose fall could be measured."""
+    """Raise for a model without a single answer whose probability can fall."""
     if subject.tokenizer is None:
+        raise InputError(f"{subject.name!r} has no tokenizer, which bench needs to rank tokens; pass one to load")
+    if subject.task not in SUPPORTED_TASKS:
         raise InputError(
-            f"{subject.name!r} was loaded without a tokenizer: give it one, since texts are ranked by token"
-        )
-    if subject.task not in TASKS:
-        raise InputError(
-            f"{subject.name!r} does {subject.task!r}; faithfulness is measured on classifiers, causal and masked "
-            "language models"
+            f"{subject.name!r} has the task {subject.task!r}; bench supports classifiers, causal and masked language "
+            "models"
         )
     config = subject.model.config
-    several = getattr(config, "problem_type", None) not in ("regression", "multi_label_classification")
-    if subject.task == "classification" and not (several and (config.num_labels or 0) > 1):
-        raise _no_choice(subject)
+    one_choice = getattr(config, "problem_type", None) not in ("regression", "multi_label_classification")
+    if subject.task == "classification" and not (one_choice and (config.num_labels or 0) > 1):
+        raise _no_single_choice(subject)
 
 
-def _no_choice(subject: Subject) -> InputError:
+def _no_single_choice(subject: Subject) -> InputError:
     return InputError(
-        f"the outputs of {subject.name!r} are no probabilities of one choice among several (a single logit, a "
-        "regression or several labels at once): how far an answer falls is not defined"
+        f"the outputs of {subject.name!r} are not probabilities of one choice among several (it has a single logit, is "
+        "a regression, or assigns several labels at once), so a fall of its answer is not defined"
     )
 
 
-def case_of(subject: Subject, example: BenchExample, number: int = 0, seed: int = 0, limit: int | None = None) -> Case:
-    """Capture the example and settle what is asked; `limit` refuses longer texts."""
+def make_case(
+    subject: Subject, example: BenchExample, number: int = 0, seed: int = 0, max_tokens: int | None = None
+) -> Case:
+    """Capture an example and find its answer. Texts of more than `max_tokens` tokens raise."""
     check_subject(subject)
-    assert subject.tokenizer is not None
-    asks = example.good is not None and subject.task != "classification"
-    text = example.text
-    if asks and subject.task == "masked_lm":
-        text = f"{text} {subject.tokenizer.mask_token} {example.rest}".rstrip()
+    text = _input_text(subject, example)
     capture = subject.capture(text)
-    if limit is not None and len(capture.tokens) > limit:
-        raise InputError(f"the text has {len(capture.tokens)} tokens, more than the {limit} that were allowed")
-    target = find_target(capture, "prediction")
-    assert capture.logits is not None
-    if capture.logits.shape[-1] < 2:
-        raise _no_choice(subject)
-    reads = capture.logits.dim() == 2  # one row of logits for each position
-    if reads and len(target.positions) > 1:
-        raise InputError(f"the text has {len(target.positions)} masks; one answer is explained at a time")
-    read = next(iter(target.positions), None) if reads else None
-    output = target.output if not asks else _continuation(subject, example, example.good)
-    foil = None if not asks or example.bad is None else _continuation(subject, example, example.bad)
-    if output is None or output == foil:
-        raise InputError(f"{example.good!r} and {example.bad!r} begin with the same token: neither can be preferred")
     tokens = capture.tokens
-    movable = tuple(p for p in range(len(tokens)) if not tokens.special[p] and p != read)
-    if not movable:
-        raise InputError("no token of this text can be taken away")
+    if max_tokens is not None and len(tokens) > max_tokens:
+        raise InputError(f"the text has {len(tokens)} tokens, more than max_tokens={max_tokens}")
+    target = find_target(capture, "prediction")
+    answer_position = _answer_position(subject, capture, target)
+    answer = _answer(subject, example, target)
+    removable = tuple(
+        position for position in range(len(tokens)) if not tokens.special[position] and position != answer_position
+    )
+    if not removable:
+        raise InputError("the text has no token that can be removed")
     blanks = Blanks.of(subject.model, subject.tokenizer)
     types = encode(subject.model, subject.tokenizer, text).inputs.get("token_type_ids")
-    answer = Answer(output, foil)
     return Case(
         subject=subject,
         example=example,
         number=number,
         seed=seed,
         capture=capture,
-        target=Target(target.positions, output),
+        target=Target(target.positions, answer.output),
         answer=answer,
-        whole=Reading(
-            tuple(int(i) for i in tokens.ids if i is not None),
+        original=TokenSequence(
+            tuple(int(token_id) for token_id in tokens.ids if token_id is not None),
             None if types is None else tuple(types[0].tolist()),
-            (),
-            read,
+            answer_position=answer_position,
         ),
-        movable=movable,
+        removable=removable,
         blanks=blanks,
         scorer=Scorer(subject.model, answer, blanks.pad),
     )
 
 
+def _names_words(subject: Subject, example: BenchExample) -> bool:
+    """Whether the example names the word to explain, and the model predicts words."""
+    return example.good is not None and subject.task != "classification"
+
+
+def _input_text(subject: Subject, example: BenchExample) -> str:
+    assert subject.tokenizer is not None
+    if _names_words(subject, example) and subject.task == "masked_lm":
+        return f"{example.text} {subject.tokenizer.mask_token} {example.rest}".rstrip()
+    return example.text
+
+
+def _answer_position(subject: Subject, capture: Capture, target: Target) -> int | None:
+    """The position whose logits are the answer; None if there is one row of logits per text."""
+    assert capture.logits is not None
+    if capture.logits.shape[-1] < 2:
+        raise _no_single_choice(subject)
+    if capture.logits.dim() != 2:
+        return None
+    if len(target.positions) > 1:
+        raise InputError(f"the text has {len(target.positions)} mask tokens, expected 1")
+    return next(iter(target.positions), None)
+
+
+def _answer(subject: Subject, example: BenchExample, target: Target) -> AnswerProbability:
+    if not _names_words(subject, example):
+        if target.output is None:
+            raise InputError("the model makes no single prediction for this text")
+        return AnswerProbability(target.output)
+    output = _continuation(subject, example, example.good)
+    foil = None if example.bad is None else _continuation(subject, example, example.bad)
+    if output == foil:
+        raise InputError(f"{example.good!r} and {example.bad!r} start with the same token and cannot be compared")
+    return AnswerProbability(output, foil)
+
+
 def _continuation(subject: Subject, example: BenchExample, word: str | None) -> int:
-    """The token that a text goes on with when the word follows it: the first, and of a masked model the only one."""
+    """The first token of a word that continues the text. For a masked language model it must be the only one."""
     assert subject.tokenizer is not None
     before = subject.tokenizer(example.text, add_special_tokens=False)["input_ids"]
     both = subject.tokenizer(f"{example.text} {word}", add_special_tokens=False)["input_ids"]
     more = len(both) - len(before)
     if more < 1 or both[: len(before)] != before or (subject.task == "masked_lm" and more > 1):
-        raise InputError(f"{word!r} is no single token of this tokenizer behind {example.text[-20:]!r}")
+        raise InputError(f"{word!r} is not a single token of this tokenizer after {example.text[-20:]!r}")
     return int(both[len(before)])
-
-
-@dataclass(frozen=True, eq=False)
-class Ranked:
-    """A method's scores for a case. `again` asks the same method about the same example on another model."""
-
-    case: Case
-    scores: Float[np.ndarray, " token"]
-    again: "Callable[[Case], Ranked]" = field(repr=False)
-
-    @cached_property
-    def order(self) -> list[int]:
-        """Movable positions, the largest score first; a score below zero speaks against the answer and comes late.
-
-        Equal scores stay in the order of the text.
-        """
-        own = self.movable_scores
-        return [self.case.movable[i] for i in np.argsort(-own, kind="stable")]
-
-    @property
-    def movable_scores(self) -> Float[np.ndarray, " movable"]:
-        return self.scores[list(self.case.movable)]

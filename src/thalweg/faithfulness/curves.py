@@ -1,4 +1,4 @@
-"""What the answer does as tokens are taken away or put back, in the order of a ranking."""
+"""The answer as tokens are removed or restored in the order of a ranking."""
 
 from math import ceil
 
@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import rankdata
 
-from thalweg.faithfulness.case import Ranked
+from thalweg.faithfulness.case import Ranking
 from thalweg.faithfulness.operators import Operator
 
 BINS = (0.01, 0.05, 0.10, 0.20, 0.50)  # shares of the tokens (ERASER)
@@ -14,31 +14,31 @@ BINS = (0.01, 0.05, 0.10, 0.20, 0.50)  # shares of the tokens (ERASER)
 Curve = Float[np.ndarray, " step"]
 
 
-def after_removing(ranked: Ranked, counts: list[int], operator: Operator) -> Curve:
-    """The answer without the first `count` tokens of the ranking, for each count."""
-    return ranked.case.scorer([ranked.case.without(ranked.order[:count], operator) for count in counts])
+def after_removing(ranking: Ranking, counts: list[int], operator: Operator) -> Curve:
+    """The answer without the top `count` tokens, for each count."""
+    return ranking.case.scorer([ranking.case.without(ranking.order[:count], operator) for count in counts])
 
 
-def with_only(ranked: Ranked, counts: list[int], operator: Operator) -> Curve:
-    """The answer with nothing but the first `count` tokens, and those that are never taken away."""
-    return ranked.case.scorer([ranked.case.without(ranked.order[count:], operator) for count in counts])
+def with_only(ranking: Ranking, counts: list[int], operator: Operator) -> Curve:
+    """The answer with only the top `count` tokens and those that cannot be removed, for each count."""
+    return ranking.case.scorer([ranking.case.without(ranking.order[count:], operator) for count in counts])
 
 
 def bin_counts(tokens: int) -> list[int]:
-    """How many tokens each of ERASER's bins has: a share of them, rounded up."""
+    """The number of tokens in each of ERASER's bins, rounded up."""
     return [ceil(share * tokens) for share in BINS]
 
 
 def area(curve: Curve) -> float:
-    """Under the curve over shares from 0 to 1, by trapezoids."""
+    """The area under a curve over shares from 0 to 1, by the trapezoidal rule."""
     return float((curve[1:] + curve[:-1]).sum() / 2 / (len(curve) - 1))
 
 
-def spearman(one: Float[np.ndarray, " token"], other: Float[np.ndarray, " token"]) -> float | None:
-    """Correlation of ranks, where equal scores share the mean of their ranks; None where one side is constant.
+def spearman(first: Float[np.ndarray, " token"], second: Float[np.ndarray, " token"]) -> float | None:
+    """Spearman's rank correlation, with average ranks for ties; None if one side is constant.
 
-    1 − 6Σd²/(n(n²−1)) on dense ranks, as public code has it, is something else as soon as two scores are equal.
+    The shortcut 1 − 6Σd²/(n(n²−1)) on dense ranks, found in public code, gives other values as soon as there are ties.
     """
-    ranks = [rankdata(scores) - (len(scores) + 1) / 2 for scores in (one, other)]
+    ranks = [rankdata(scores) - (len(scores) + 1) / 2 for scores in (first, second)]
     size = float(np.linalg.norm(ranks[0]) * np.linalg.norm(ranks[1]))
     return None if size == 0 else float(ranks[0] @ ranks[1] / size)

@@ -1,4 +1,4 @@
-"""What the removal of each token alone does to the answer."""
+"""The effect of removing each token alone."""
 
 import numpy as np
 from jaxtyping import Float
@@ -7,7 +7,7 @@ from thalweg.faithfulness.case import Case
 from thalweg.faithfulness.operators import Operator
 
 
-def single_effects(case: Case, operator: Operator) -> Float[np.ndarray, " movable"]:
-    """p(x) − p(x without token i), for every token that can be taken away."""
-    whole, *single = case.scorer([case.whole, *(case.without([place], operator) for place in case.movable)])
-    return whole - np.array(single)
+def single_effects(case: Case, operator: Operator) -> Float[np.ndarray, " removable"]:
+    """p(x) − p(x without token i), for every removable token."""
+    full, *without = case.scorer([case.original, *(case.without([token], operator) for token in case.removable)])
+    return full - np.array(without)

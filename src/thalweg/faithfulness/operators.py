@@ -1,15 +1,15 @@
-"""What it means to take a token away: on token ids, never on text that is tokenised again.
+"""Operators that remove tokens from an input. They edit token ids; text is never tokenised again.
 
-delete  the token is gone, and those behind it move up
-mask    a blank stands in its place: the mask token, or the unknown token where there is no mask
-pad     the padding token stands in its place and attention does not see it; those behind it stay where they are
-        (RoBERTa and its kin count positions of tokens that are no padding, so there they move up)
+delete  the token is dropped and later tokens move up
+mask    the token is replaced by a blank: the mask token, or the unknown token if the tokenizer has no mask token
+pad     the token is replaced by the padding token and hidden from attention; later tokens keep their positions
+        (except in RoBERTa and related models, which number only the tokens that are not padding)
 
-What is kept of an input of which nothing would be left is one blank.
+An input that would become empty keeps one blank.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from transformers import PreTrainedModel
@@ -23,84 +23,82 @@ OPERATORS: tuple[Operator, ...] = ("delete", "mask", "pad")
 
 @dataclass(frozen=True)
 class Blanks:
-    """The tokens that stand for nothing in a model's vocabulary; None where it has none."""
+    """Token ids that replace removed tokens. `mask` is None if the tokenizer has no token for it; `label` names it."""
 
     mask: int | None
     pad: int
-    named: str
+    label: str
 
     @staticmethod
     def of(model: PreTrainedModel, tokenizer: Tokenizer | None) -> "Blanks":
+        pad = pad_id(model, tokenizer)
         for kind in ("mask", "unk"):
-            found = getattr(tokenizer, f"{kind}_token_id", None)
-            if isinstance(found, int):
-                name = str(getattr(tokenizer, f"{kind}_token"))
-                return Blanks(found, pad_id(model, tokenizer), name)
-        return Blanks(None, pad_id(model, tokenizer), "none")
+            token_id = getattr(tokenizer, f"{kind}_token_id", None)
+            if isinstance(token_id, int):
+                return Blanks(token_id, pad, str(getattr(tokenizer, f"{kind}_token")))
+        return Blanks(None, pad, "none")
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One input as a model reads it, without padding; as a key it stands for the pass it leads to.
+class TokenSequence:
+    """The token ids of one input, without padding. Equal sequences lead to the same forward pass.
 
-    `read` is the position whose logits are the answer, None where the model has one answer for the whole text.
+    `answer_position` is the position whose logits are the answer; None if the model has one answer per text.
     """
 
     ids: tuple[int, ...]
-    types: tuple[int, ...] | None = None
-    hidden: tuple[bool, ...] = ()  # which positions attention does not see; empty where it sees all
-    read: int | None = None
+    type_ids: tuple[int, ...] | None = None
+    hidden: tuple[bool, ...] = ()  # positions that attention does not see; empty if it sees all of them
+    answer_position: int | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
-def without(whole: Reading, positions: Collection[int], operator: Operator, blanks: Blanks) -> Reading:
-    """The input without the tokens at these positions.
+def remove_tokens(
+    sequence: TokenSequence, positions: Collection[int], operator: Operator, blanks: Blanks
+) -> TokenSequence:
+    """Remove the tokens at these positions.
 
-    >>> without(Reading((1, 7, 8, 3)), {1}, "delete", Blanks(2, 0, "[MASK]")).ids
+    >>> remove_tokens(TokenSequence((1, 7, 8, 3)), {1}, "delete", Blanks(2, 0, "[MASK]")).ids
     (1, 8, 3)
-    >>> without(Reading((1, 7, 8, 3)), {1}, "mask", Blanks(2, 0, "[MASK]")).ids
+    >>> remove_tokens(TokenSequence((1, 7, 8, 3)), {1}, "mask", Blanks(2, 0, "[MASK]")).ids
     (1, 2, 8, 3)
     """
-    gone = set(positions)
-    if not gone <= set(range(len(whole))) or whole.read in gone:
+    removed = set(positions)
+    if not removed <= set(range(len(sequence))) or sequence.answer_position in removed:
         raise InputError(
-            f"the positions {sorted(gone)} cannot be taken away from {len(whole)} tokens, of which {whole.read} is read"
+            f"cannot remove positions {sorted(removed)} from {len(sequence)} tokens (the answer is read at position "
+            f"{sequence.answer_position})"
         )
-    if not gone:
-        return whole
+    if not removed:
+        return sequence
     if operator == "delete":
-        return _deleted(whole, gone, blanks)
-    if operator == "mask":
-        return _replaced(whole, gone, _blank(blanks))
-    hidden = tuple(place in gone for place in range(len(whole)))
-    if all(hidden):
-        return _replaced(whole, gone, _blank(blanks))
-    padded = _replaced(whole, gone, blanks.pad)
-    return Reading(padded.ids, padded.types, hidden, padded.read)
+        return _delete(sequence, removed, blanks)
+    hidden = tuple(position in removed for position in range(len(sequence)))
+    if operator == "mask" or all(hidden):
+        return _overwrite(sequence, removed, _blank(blanks))
+    return replace(_overwrite(sequence, removed, blanks.pad), hidden=hidden)
 
 
-def _deleted(whole: Reading, gone: set[int], blanks: Blanks) -> Reading:
-    kept = [place for place in range(len(whole)) if place not in gone]
+def _delete(sequence: TokenSequence, removed: set[int], blanks: Blanks) -> TokenSequence:
+    kept = [position for position in range(len(sequence)) if position not in removed]
+    types, answer = sequence.type_ids, sequence.answer_position
     if not kept:
-        return Reading((_blank(blanks),), None if whole.types is None else whole.types[:1])
-    return Reading(
-        tuple(whole.ids[place] for place in kept),
-        None if whole.types is None else tuple(whole.types[place] for place in kept),
-        read=None if whole.read is None else kept.index(whole.read),
+        return TokenSequence((_blank(blanks),), None if types is None else types[:1])
+    return TokenSequence(
+        tuple(sequence.ids[position] for position in kept),
+        None if types is None else tuple(types[position] for position in kept),
+        answer_position=None if answer is None else kept.index(answer),
     )
 
 
-def _replaced(whole: Reading, gone: set[int], blank: int) -> Reading:
-    ids = tuple(blank if place in gone else number for place, number in enumerate(whole.ids))
-    return Reading(ids, whole.types, whole.hidden, whole.read)
+def _overwrite(sequence: TokenSequence, removed: set[int], token_id: int) -> TokenSequence:
+    ids = tuple(token_id if position in removed else own for position, own in enumerate(sequence.ids))
+    return replace(sequence, ids=ids)
 
 
 def _blank(blanks: Blanks) -> int:
     if blanks.mask is None:
-        raise InputError(
-            "the tokenizer has neither a mask token nor an unknown token to put in a token's place: choose the "
-            "operator delete or pad"
-        )
+        raise InputError("the tokenizer has neither a mask token nor an unknown token; use the operator delete or pad")
     return blanks.mask

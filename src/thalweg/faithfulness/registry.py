@@ -1,30 +1,34 @@
-"""Metrics and baselines by name. Each is one file: a decorated function, with what a reader must know of it."""
+"""Registry of metrics and baselines. Each is one file in `metrics` or `baselines`: a function with a decorator."""
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, TypeVar, cast
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar
 
 from thalweg.errors import InputError
-from thalweg.faithfulness.case import Ranked
+from thalweg.faithfulness.case import Case, Ranking
 from thalweg.faithfulness.operators import OPERATORS, Operator
-from thalweg.methods.registry import Maps, Method, Traits
+from thalweg.methods.params import read_params
+from thalweg.methods.registry import Maps, import_modules, summary_of, unknown_name
 
 Direction = Literal["higher", "lower"]
 Role = Literal["faithfulness", "agreement", "plausibility", "robustness", "gate"]
-Measure = Callable[..., float | None]  # of a Ranked and, where it takes tokens away, an operator
+Measure = Callable[..., float | None]  # takes a Ranking, and an operator if it removes tokens
+ScoreCase = Callable[[Case, Any], Maps]  # takes a case and parameters, returns one row of scores
 M = TypeVar("M", bound=Measure)
-R = TypeVar("R", bound=Callable[..., Maps])
+B = TypeVar("B", bound=ScoreCase)
 ARROWS: dict[Direction, str] = {"higher": "↑", "lower": "↓"}
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A measure with the operator it takes tokens away by; None where it takes none away.
+    """A measure of rankings, with the operator that removes tokens (None if it removes none).
 
-    `reference` is the baseline that an agreement is measured with: it is shown, but does not compete.
+    - `direction`: whether higher or lower values are better.
+    - `role`: a "gate" is passed or failed and compares with the model with shuffled weights; "robustness" compares
+      with other seeds of the model; the others rank methods.
+    - `reference`: the baseline that an agreement is measured with. It is shown, but does not compete.
     """
 
     base: str
@@ -41,42 +45,68 @@ class Metric:
 
     @property
     def label(self) -> str:
-        """The name with the direction that is better."""
+        """The name with an arrow that says which direction is better."""
         return f"{self.name} {ARROWS[self.direction]}"
 
     @property
     def summary(self) -> str:
-        return (self.function.__doc__ or "").strip().splitlines()[0]
+        return summary_of(self.function)
 
-    def __call__(self, ranked: Ranked) -> float | None:
-        """The value; None where it is not defined for this example."""
-        return self.function(ranked) if self.operator is None else self.function(ranked, self.operator)
+    def __call__(self, ranking: Ranking) -> float | None:
+        """The value for one example; None if it is not defined there."""
+        return self.function(ranking) if self.operator is None else self.function(ranking, self.operator)
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A reference ranking that methods are compared with.
+
+    Unlike a method, which reads one capture, a baseline scores a `Case`: it may run edited inputs or take gradients,
+    and has no per-layer maps. `is_floor` marks scores that depend on neither text nor model; verdicts say which
+    methods are not better.
+    """
+
+    name: str
+    function: ScoreCase
+    params: type
+    paper: str
+    cost: str
+    guarantee: str
+    is_floor: bool = False
+
+    @property
+    def summary(self) -> str:
+        return summary_of(self.function)
+
+    def make_params(self, values: Mapping[str, Any]) -> Any:
+        """Check values against the parameters; strings from a command line are converted."""
+        return read_params(self.name, self.params, values)
 
 
 _metrics: dict[str, Metric] = {}
-_baselines: dict[str, Method] = {}
+_baselines: dict[str, Baseline] = {}
 
 
 def metric(
     *, direction: Direction, role: Role, paper: str, operators: Sequence[Operator] = (), reference: str | None = None
 ) -> Callable[[M], M]:
-    """Register a function under its own name, once for every operator."""
+    """Register a function under its own name, once per operator."""
 
     def register(function: M) -> M:
         for operator in operators or (None,):
-            found = Metric(function.__name__, operator, direction, role, function, paper, reference)
-            _metrics[found.name] = found
+            entry = Metric(function.__name__, operator, direction, role, function, paper, reference)
+            _metrics[entry.name] = entry
         return function
 
     return register
 
 
-def baseline(*, params: type, paper: str, cost: str, guarantee: str) -> Callable[[R], R]:
-    """Register what methods are compared with: as a method, but asked about a `Case` instead of a capture."""
+def baseline(*, params: type, paper: str, cost: str, guarantee: str, is_floor: bool = False) -> Callable[[B], B]:
+    """Register a function under its own name."""
 
-    def register(function: R) -> R:
+    def register(function: B) -> B:
         name = function.__name__
-        _baselines[name] = Method(name, cast(Any, function), params, Traits(signed=True), paper, cost, guarantee)
+        _baselines[name] = Baseline(name, function, params, paper, cost, guarantee, is_floor)
         return function
 
     return register
@@ -87,40 +117,35 @@ def _import_all() -> None:
     import thalweg.faithfulness.baselines as baselines
     import thalweg.faithfulness.metrics as metrics
 
-    for folder in (metrics, baselines):
-        for module in pkgutil.iter_modules(folder.__path__):
-            importlib.import_module(f"{folder.__name__}.{module.name}")
+    import_modules(metrics)
+    import_modules(baselines)
 
 
 def list_metrics() -> Mapping[str, Metric]:
     """Every metric by name."""
     _import_all()
-    return dict(sorted(_metrics.items()))
+    return MappingProxyType(dict(sorted(_metrics.items())))
 
 
-def list_baselines() -> Mapping[str, Method]:
+def list_baselines() -> Mapping[str, Baseline]:
     """Every baseline by name."""
     _import_all()
-    return dict(sorted(_baselines.items()))
+    return MappingProxyType(dict(sorted(_baselines.items())))
 
 
 def find_metrics(names: Sequence[str], operator: Operator) -> tuple[Metric, ...]:
-    """The metrics of these names; one that leaves its operator open gets the one that is given."""
+    """Look metrics up by name; `operator` completes names that do not end in an operator."""
     if operator not in OPERATORS:
-        raise InputError(f"operator was given {operator!r}; expected one of {', '.join(OPERATORS)}")
+        raise InputError(f"operator must be {', '.join(OPERATORS[:-1])} or {OPERATORS[-1]}, got {operator!r}")
     if isinstance(names, str):
-        raise InputError(f"expected a list of metrics; {names!r} was given")
+        raise InputError(f"metrics must be a list of names, got {names!r}")
     known = list_metrics()
-    found = []
-    for name in names:
-        full = name if name in known else f"{name}_{operator}"
-        if full not in known:
-            bases = dict.fromkeys(one.base for one in known.values())
-            raise InputError(
-                f"unknown metric {name!r}; expected one of {', '.join(bases)}, where tokens are taken away with "
-                f"_{', _'.join(OPERATORS)} behind it if the operator is to be another than {operator}"
-            )
-        found.append(known[full])
-    if not found or len(set(found)) < len(found):
-        raise InputError(f"expected one or more different metrics; {', '.join(names) or 'none'} was given")
-    return tuple(found)
+    full_names = [name if name in known else f"{name}_{operator}" for name in names]
+    for name, full_name in zip(names, full_names, strict=True):
+        if full_name not in known:
+            raise unknown_name("metric", name, dict.fromkeys(entry.base for entry in known.values()))
+    if not full_names:
+        raise InputError("metrics must name at least one metric")
+    if len(set(full_names)) < len(full_names):
+        raise InputError(f"metrics must be different, got {', '.join(full_names)}")
+    return tuple(known[name] for name in full_names)

@@ -1,49 +1,50 @@
-"""What a bench found: means with intervals, tests, verdicts, agreement between methods, cost and failures."""
+"""The result of a bench: means with intervals, paired tests, verdicts, agreement between methods, cost and failures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import isfinite
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
-from thalweg.faithfulness.agreement import Agreement, Scored, agreements
-from thalweg.faithfulness.rankers import INVERSE
+from thalweg.faithfulness.agreement import ExampleScores, MethodAgreement, agreements
+from thalweg.faithfulness.rankers import inverse_name, is_inverse
 from thalweg.faithfulness.registry import Metric, find_metrics
-from thalweg.faithfulness.statistics import Mean, Pair, means, pairs
-from thalweg.faithfulness.storage import Row, read_header, read_rows
-from thalweg.faithfulness.verdicts import Verdict, judged
+from thalweg.faithfulness.row_store import BENCH_RUN, Row, read_rows
+from thalweg.faithfulness.statistics import Mean, PairedTest, means, paired_tests
+from thalweg.faithfulness.verdicts import Verdict, judge
+from thalweg.files.run_folder import RunHeader, read_header
+from thalweg.jsonable import jsonable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
 @dataclass(frozen=True)
-class Failure:
-    """How many examples have an error with a method, on how many of them it has no scores, and what the first said.
+class MethodFailures:
+    """The number of examples with an error, how many of them have no scores, and the first error.
 
-    Where it has scores, a metric failed on them.
+    An example that has scores and an error was ranked, but a metric failed on it.
     """
 
     count: int
     without_scores: int
-    first: str
+    first_error: str
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Forward passes of one example each: by method for its scores, for the metrics of all, and what methods share.
+class BenchCost:
+    """Forward passes per example: for the scores of each method, for all metrics, and shared by all methods.
 
-    What is shared is the capture of each example and its answer. Not counted are the short passes that learn a model's
-    wiring, once for each time that it is loaded. `asked` is how many the metrics would have taken if nothing were kept
-    and no input came twice.
+    The capture and the answer of each example are shared. The short passes that learn a model's wiring are not counted.
+    `metric_requests` is the number of inputs that metrics asked for, including those that had run before.
     """
 
     methods: Mapping[str, int]
     metrics: int
-    asked: int
+    metric_requests: int
     shared: int
 
     @property
@@ -53,64 +54,64 @@ class Cost:
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """Methods against metrics on the examples of a run. `rows` are what the Parquet file holds."""
+    """Methods against metrics on the examples of a run.
+
+    `rows` is the content of the Parquet file, `configuration` the identity of the run: its options, and digests of the
+    model and the examples.
+    """
 
     rows: Sequence[Row]
     methods: tuple[str, ...]
     metrics: tuple[Metric, ...]
     means: Mapping[str, Mapping[str, Mean]]  # by metric, by method
-    pairs: Mapping[str, Sequence[Pair]]  # by metric
+    pairs: Mapping[str, Sequence[PairedTest]]  # by metric
     verdicts: Mapping[str, Verdict]  # by metric
-    agreements: Sequence[Agreement]
-    failures: Mapping[str, Failure]
-    cost: Cost
+    agreements: Sequence[MethodAgreement]
+    failures: Mapping[str, MethodFailures]  # by method
+    cost: BenchCost
     examples: int
     configuration: Mapping[str, Any]
     provenance: Mapping[str, str]
     folder: str | None = None
 
     @staticmethod
-    def of(
-        rows: Sequence[Row], configuration: Mapping[str, Any], provenance: Mapping[str, str], folder: Path | None
-    ) -> "Bench":
-        """Statistics over rows, whole or as far as a run came."""
-        methods, seed = tuple(configuration["methods"]), configuration["seed"]
-        metrics = find_metrics(configuration["metrics"], "delete")
-        asked = _asked(methods)
-        found: dict[str, dict[str, Mean]] = {}
-        tests: dict[str, list[Pair]] = {}
-        examples = sorted({row["example"] for row in rows})
-        for metric in metrics:
-            table = _table(rows, methods, examples, metric.name)
-            found[metric.name] = dict(zip(methods, means(np.stack(list(table.values()), 1), seed), strict=True))
-            tests[metric.name] = pairs(table, asked, seed)
-        contenders = [name for name in methods if not name.startswith(INVERSE)]
+    def of(rows: Sequence[Row], header: RunHeader, folder: Path | None) -> "Bench":
+        """Statistics and verdicts over the rows of a run, complete or not."""
+        methods, seed = tuple(header.identity["methods"]), header.identity["seed"]
+        metrics = find_metrics(header.identity["metrics"], "delete")
+        tables = {metric.name: values_by_method(rows, methods, metric.name) for metric in metrics}
+        mean_tables = {
+            name: dict(zip(methods, means(np.stack(list(table.values()), 1), seed), strict=True))
+            for name, table in tables.items()
+        }
+        tests = {name: paired_tests(table, _tested_pairs(methods), seed) for name, table in tables.items()}
+        plain = [name for name in methods if not is_inverse(name)]
         return Bench(
             rows=rows,
             methods=methods,
             metrics=metrics,
-            means=found,
+            means=mean_tables,
             pairs=tests,
-            verdicts={one.name: judged(one, found[one.name], tests[one.name]) for one in metrics},
-            agreements=agreements(_scored(rows), contenders, seed),
+            verdicts={metric.name: judge(metric, mean_tables[metric.name], tests[metric.name]) for metric in metrics},
+            agreements=agreements(_scores_by_example(rows), plain, seed),
             failures=_failures(rows),
             cost=_cost(rows, methods),
-            examples=len(examples),
-            configuration=dict(configuration),
-            provenance=dict(provenance),
+            examples=len({row["example"] for row in rows}),
+            configuration=dict(header.identity),
+            provenance=dict(header.provenance),
             folder=None if folder is None else str(folder),
         )
 
     @staticmethod
     def load(folder: str | Path) -> "Bench":
-        """What a run wrote into its folder, also if it is not at its end."""
-        folder = Path(folder)
-        header = read_header(folder)
-        return Bench.of(read_rows(folder), header["configuration"], header["provenance"], folder)
+        """Read a run from its folder, also while it is running."""
+        path = Path(folder)
+        header = read_header(path, BENCH_RUN)
+        return Bench.of(read_rows(path), header, path)
 
     def values(self, metric: str) -> dict[str, Float[np.ndarray, " input"]]:
-        """One metric's values by method, one for each example; NaN where there is none."""
-        return _table(self.rows, self.methods, sorted({row["example"] for row in self.rows}), metric)
+        """The values of one metric by method, one per example; NaN where there is none."""
+        return values_by_method(self.rows, self.methods, metric)
 
     def __rich__(self) -> "RenderableType":
         from thalweg.faithfulness.view import bench_text
@@ -118,80 +119,78 @@ class Bench:
         return bench_text(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the rows as plain lists and numbers, ready for JSON."""
-        return plain(
+        """Everything except the rows, ready for JSON."""
+        return jsonable(
             {
-                "metrics": [
-                    {
-                        "name": one.name,
-                        "direction": one.direction,
-                        "operator": one.operator,
-                        "role": one.role,
-                        "verdict": asdict(self.verdicts[one.name]),
-                        "means": {name: asdict(mean) for name, mean in self.means[one.name].items()},
-                        "pairs": [{**asdict(pair), "differ": pair.differ} for pair in self.pairs[one.name]],
-                    }
-                    for one in self.metrics
-                ],
-                "agreements": [asdict(one) for one in self.agreements],
-                "failures": {name: asdict(one) for name, one in self.failures.items()},
+                "metrics": [self._metric_dict(metric) for metric in self.metrics],
+                "agreements": [asdict(agreement) for agreement in self.agreements],
+                "failures": {name: asdict(failures) for name, failures in self.failures.items()},
                 "cost": {**asdict(self.cost), "total": self.cost.total},
                 "examples": self.examples,
-                "configuration": dict(self.configuration),
-                "provenance": dict(self.provenance),
+                "configuration": self.configuration,
+                "provenance": self.provenance,
                 "folder": self.folder,
             }
         )
 
+    def _metric_dict(self, metric: Metric) -> dict[str, Any]:
+        return {
+            "name": metric.name,
+            "direction": metric.direction,
+            "operator": metric.operator,
+            "role": metric.role,
+            "verdict": asdict(self.verdicts[metric.name]),
+            "means": {name: asdict(mean) for name, mean in self.means[metric.name].items()},
+            "pairs": [{**asdict(test), "differ": test.differ} for test in self.pairs[metric.name]],
+        }
 
-def _asked(methods: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs that are tested: all methods with each other, and each with its inverse."""
-    plain = [name for name in methods if not name.startswith(INVERSE)]
-    found = [(first, second) for place, first in enumerate(plain) for second in plain[place + 1 :]]
-    return found + [(name, f"{INVERSE}{name}") for name in plain if f"{INVERSE}{name}" in methods]
 
-
-def _table(
-    rows: Sequence[Row], methods: Sequence[str], examples: Sequence[int], metric: str
+def values_by_method(
+    rows: Sequence[Row], methods: Sequence[str], metric: str
 ) -> dict[str, Float[np.ndarray, " input"]]:
-    places = {example: place for place, example in enumerate(examples)}
-    table = {name: np.full(len(examples), np.nan) for name in methods}
+    """One value per example and method, NaN where there is none."""
+    places = {example: place for place, example in enumerate(sorted({row["example"] for row in rows}))}
+    table = {name: np.full(len(places), np.nan) for name in methods}
     for row in rows:
         if row[metric] is not None:
             table[row["method"]][places[row["example"]]] = row[metric]
     return table
 
 
-def _scored(rows: Sequence[Row]) -> list[Scored]:
-    found: dict[int, Scored] = {}
+def _tested_pairs(methods: Sequence[str]) -> list[tuple[str, str]]:
+    """All methods against each other, and each against its inverse."""
+    plain = [name for name in methods if not is_inverse(name)]
+    return [
+        *combinations(plain, 2),
+        *((name, inverse_name(name)) for name in plain if inverse_name(name) in methods),
+    ]
+
+
+def _scores_by_example(rows: Sequence[Row]) -> list[ExampleScores]:
+    ranked: dict[int, list[Row]] = {}
     for row in rows:
         if row["scores"] is not None:
-            one = found.setdefault(row["example"], Scored(row["example"], row["tokens"], {}))
-            assert isinstance(one.scores, dict)
-            one.scores[row["method"]] = row["scores"]
-    return list(found.values())
+            ranked.setdefault(row["example"], []).append(row)
+    return [
+        ExampleScores(example, own[0]["tokens"], {row["method"]: row["scores"] for row in own})
+        for example, own in ranked.items()
+    ]
 
 
-def _failures(rows: Sequence[Row]) -> dict[str, Failure]:
-    found: dict[str, Failure] = {}
+def _failures(rows: Sequence[Row]) -> dict[str, MethodFailures]:
+    failed: dict[str, list[Row]] = {}
     for row in rows:
         if row["error"] is not None:
-            known = found.get(row["method"], Failure(0, 0, row["error"]))
-            without = known.without_scores + (row["scores"] is None)
-            found[row["method"]] = Failure(known.count + 1, without, known.first)
-    return found
+            failed.setdefault(row["method"], []).append(row)
+    return {
+        name: MethodFailures(len(own), sum(row["scores"] is None for row in own), own[0]["error"])
+        for name, own in failed.items()
+    }
 
 
-def _cost(rows: Sequence[Row], methods: Sequence[str]) -> Cost:
-    own = {name: sum(row["passes"] for row in rows if row["method"] == name) for name in methods}
-    metrics, asked, shared = (sum(row[name] for row in rows) for name in ("metric_passes", "asked", "shared_passes"))
-    return Cost(own, metrics, asked, shared)
+def _cost(rows: Sequence[Row], methods: Sequence[str]) -> BenchCost:
+    def total(column: str) -> int:
+        return sum(row[column] for row in rows)
 
-
-def plain(value: Any) -> Any:
-    """JSON has neither NaN nor infinity."""
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items()}
-    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
+    own = {name: sum(row["method_passes"] for row in rows if row["method"] == name) for name in methods}
+    return BenchCost(own, total("metric_passes"), total("metric_requests"), total("shared_passes"))

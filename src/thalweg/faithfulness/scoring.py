@@ -1,4 +1,4 @@
-"""What a model says to edited inputs: in batches, each input once, and the cost counted in passes of one example."""
+"""Scores of edited inputs: batched, cached per example, with their cost in forward passes."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,112 +12,119 @@ from transformers import PreTrainedModel
 
 from thalweg.capture.run import arguments_of
 from thalweg.errors import ModelError
-from thalweg.faithfulness.operators import Reading
+from thalweg.faithfulness.operators import TokenSequence
 
-BATCH_TOKENS = 4096  # padded tokens that run at once
-BATCH_LOGITS = 2**26  # numbers that a language model may return at once: 256 MB in float32
+BATCH_TOKENS = 4096  # padded tokens per batch
+BATCH_LOGITS = 2**26  # logits per batch of a language model: 256 MB in float32
 
 
 @dataclass(eq=False)
 class Meter:
-    """Forward passes of one example each: a batch of eight is eight."""
+    """Number of forward passes, counted per example: a batch of eight counts eight."""
 
     passes: int = 0
 
 
 @contextmanager
-def metered(model: nn.Module) -> Iterator[Meter]:
-    """Count every pass of the model in here, whoever asks for it, also those that end before the last layer."""
+def count_passes(*models: nn.Module) -> Iterator[Meter]:
+    """Count every pass of these models inside the context, including those that stop before the last layer."""
     meter = Meter()
 
     def count(_: nn.Module, arguments: tuple, named: dict) -> None:
-        given = [value for value in (*arguments, *named.values()) if isinstance(value, Tensor) and value.dim() > 1]
-        meter.passes += len(given[0]) if given else 1
+        batches = [value for value in (*arguments, *named.values()) if isinstance(value, Tensor) and value.dim() > 1]
+        meter.passes += len(batches[0]) if batches else 1
 
-    handle = model.register_forward_pre_hook(count, with_kwargs=True)
+    distinct = {id(model): model for model in models}.values()
+    handles = [model.register_forward_pre_hook(count, with_kwargs=True) for model in distinct]
     try:
         yield meter
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The number that is explained: the probability of an output, or how far it is above that of another, the foil."""
+class AnswerProbability:
+    """The explained number: the probability of an output, minus that of the foil if there is one."""
 
     output: int
     foil: int | None = None
 
     def of(self, logits: Float[Tensor, "input output"]) -> Float[Tensor, " input"]:
         """In double precision, differentiable."""
-        chances = logits.double().softmax(-1)
-        value = chances[:, self.output]
-        return value if self.foil is None else value - chances[:, self.foil]
+        probabilities = logits.double().softmax(-1)
+        value = probabilities[:, self.output]
+        return value if self.foil is None else value - probabilities[:, self.foil]
 
 
 @dataclass(eq=False)
 class Scorer:
-    """The answer of one example's edited inputs. What was asked before is not run again."""
+    """The answers of one example's edited inputs. Each distinct input runs once; `requests` counts repeats as well."""
 
     model: PreTrainedModel
-    answer: Answer
-    pad: int
-    asked: int = 0
-    kept: dict[Reading, float] = field(default_factory=dict)
+    answer: AnswerProbability
+    pad_id: int
+    requests: int = 0
+    answers: dict[TokenSequence, float] = field(default_factory=dict)
 
-    def __call__(self, readings: Sequence[Reading]) -> Float[np.ndarray, " reading"]:
-        """One number for each, in their order."""
-        self.asked += len(readings)
-        new = sorted({one for one in readings if one not in self.kept}, key=lambda one: (len(one), one.ids, one.hidden))
-        for batch in _batches(new, self._tokens_at_once(new)):
-            found = self.answer.of(logits_of(self.model, batch, self.pad)).tolist()
-            if not np.isfinite(found).all():
+    def __call__(self, inputs: Sequence[TokenSequence]) -> Float[np.ndarray, " input"]:
+        """One number per input, in the same order."""
+        self.requests += len(inputs)
+        new = {sequence for sequence in inputs if sequence not in self.answers}
+        by_length = sorted(new, key=lambda sequence: (len(sequence), sequence.ids, sequence.hidden))
+        for batch in _batches(by_length, self._batch_tokens(by_length)):
+            values = self.answer.of(answer_logits(self.model, batch, self.pad_id)).tolist()
+            if not np.isfinite(values).all():
                 raise ModelError("NaN or infinite logits for an edited input")
-            self.kept.update(zip(batch, found, strict=True))
-        return np.array([self.kept[one] for one in readings], dtype=np.float64)
+            self.answers.update(zip(batch, values, strict=True))
+        return np.array([self.answers[sequence] for sequence in inputs], dtype=np.float64)
 
-    def _tokens_at_once(self, readings: Sequence[Reading]) -> int:
-        """Fewer where every position has logits for a whole vocabulary."""
-        if not readings or readings[0].read is None:
+    def _batch_tokens(self, inputs: Sequence[TokenSequence]) -> int:
+        """Fewer tokens per batch if every position has logits over a vocabulary."""
+        if not inputs or inputs[0].answer_position is None:
             return BATCH_TOKENS
         return min(BATCH_TOKENS, BATCH_LOGITS // self.model.config.get_text_config().vocab_size)
 
 
-def _batches(readings: Sequence[Reading], tokens: int) -> Iterator[list[Reading]]:
-    """Inputs from short to long, in batches of so many padded tokens, or of one input."""
-    batch: list[Reading] = []
-    for one in readings:
-        if batch and (len(batch) + 1) * len(one) > tokens:
+def _batches(by_length: Sequence[TokenSequence], max_tokens: int) -> Iterator[list[TokenSequence]]:
+    """Batches of at most `max_tokens` padded tokens; a longer input is a batch of its own."""
+    batch: list[TokenSequence] = []
+    for sequence in by_length:
+        if batch and (len(batch) + 1) * len(sequence) > max_tokens:
             yield batch
             batch = []
-        batch.append(one)
+        batch.append(sequence)
     if batch:
         yield batch
 
 
-def as_tensors(model: PreTrainedModel, readings: Sequence[Reading], pad: int) -> dict[str, Tensor]:
-    """Right-padded, as the model takes them."""
-    longest = max(map(len, readings))
+def batch_tensors(model: PreTrainedModel, inputs: Sequence[TokenSequence], pad_id: int) -> dict[str, Tensor]:
+    """A right-padded batch as the model's keyword arguments."""
+    longest = max(map(len, inputs))
 
-    def stacked(rows: list[list[int]], filling: int) -> Tensor:
-        return torch.tensor([row + [filling] * (longest - len(row)) for row in rows], device=model.device)
+    def padded(rows: list[list[int]], fill: int) -> Tensor:
+        return torch.tensor([row + [fill] * (longest - len(row)) for row in rows], device=model.device)
 
-    seen = [[int(not hidden) for hidden in one.hidden] or [1] * len(one) for one in readings]
-    inputs = {
-        "input_ids": stacked([list(one.ids) for one in readings], pad),
-        "attention_mask": stacked(seen, 0),
+    visible = [[int(not hidden) for hidden in sequence.hidden] or [1] * len(sequence) for sequence in inputs]
+    tensors = {
+        "input_ids": padded([list(sequence.ids) for sequence in inputs], pad_id),
+        "attention_mask": padded(visible, 0),
     }
-    if readings[0].types is not None:
-        inputs["token_type_ids"] = stacked([list(one.types or ()) for one in readings], 0)
-    return inputs
+    if inputs[0].type_ids is not None:
+        tensors["token_type_ids"] = padded([list(sequence.type_ids or ()) for sequence in inputs], 0)
+    return tensors
 
 
 @torch.no_grad()
-def logits_of(model: PreTrainedModel, readings: Sequence[Reading], pad: int) -> Float[Tensor, "reading output"]:
-    """The logits of the answer: a classifier's, or those at the position that is read."""
-    inputs = as_tensors(model, readings, pad)
-    logits = model(**arguments_of(model, inputs)).logits
+def answer_logits(
+    model: PreTrainedModel, inputs: Sequence[TokenSequence], pad_id: int
+) -> Float[Tensor, "input output"]:
+    """The logits that the answer is read from: a classifier's, or those at the answer position."""
+    logits = model(**arguments_of(model, batch_tensors(model, inputs, pad_id))).logits
     if logits.dim() == 2:
         return logits
-    places = torch.tensor([len(one) - 1 if one.read is None else one.read for one in readings], device=logits.device)
-    return logits[torch.arange(len(readings), device=logits.device), places]
+    positions = [
+        len(sequence) - 1 if sequence.answer_position is None else sequence.answer_position for sequence in inputs
+    ]
+    device = logits.device
+    return logits[torch.arange(len(inputs), device=device), torch.tensor(positions, device=device)]

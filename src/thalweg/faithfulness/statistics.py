@@ -1,6 +1,6 @@
-"""Means with intervals over inputs, paired tests between methods, and what may be said from them.
+"""Means with intervals over inputs, and paired tests between methods.
 
-The input is what is drawn: tokens of one text are not independent, so nothing below it is resampled.
+Inputs are the sampling unit: the tokens of one text are not independent, so nothing smaller is resampled.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,10 +14,10 @@ from scipy.stats import t as student
 from thalweg.rates import LEVEL
 
 RESAMPLES = 4000
-FLIPS = 9999  # random signs at least; more where many pairs are compared
-EXACT_INPUTS = 13  # up to which all 2^n signs are tried
-FEWEST = 6  # inputs: with fewer no pattern of signs is rare enough
-AT_ONCE = 2**22  # numbers that a block of resamples has
+MIN_SIGN_FLIPS = 9999  # more if many pairs are compared
+MAX_EXACT_INPUTS = 13  # up to here all 2^n sign patterns are tried
+MIN_INPUTS = 6  # with fewer inputs no sign pattern is rare enough
+BLOCK_ENTRIES = 2**22  # numbers in a block of resamples
 
 Values = Float[np.ndarray, "input column"]
 
@@ -33,8 +33,8 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two methods on the inputs that both have a value for: first − second, and how likely that is by chance."""
+class PairedTest:
+    """Two methods on the inputs that both have a value for: first − second, its p-value and Holm's correction."""
 
     first: str
     second: str
@@ -48,79 +48,89 @@ class Pair:
 
 
 def means(values: Values, seed: int = 0) -> list[Mean]:
-    """Bootstrap intervals of the mean of each column, missing values (NaN) left out.
+    """Bootstrap intervals of the mean of each column; missing values (NaN) are left out.
 
-    Percentiles of the means of resampled inputs, taken a little further out so that they hold for some ten inputs too
-    (Hesterberg 2015): α' = Φ(−√(n/(n−1)) t_{n−1}(α)) in place of α. Fewer than `FEWEST` inputs have too few different
-    resamples for that: there it is Student's interval.
+    Percentiles of the means of resampled inputs, widened so that they also hold for about ten inputs (Hesterberg 2015):
+    α' = Φ(−√(n/(n−1)) t_{n−1}(α)) in place of α. Fewer than `MIN_INPUTS` inputs have too few distinct resamples;
+    they get Student's interval.
     """
-    found: list[Mean] = [Mean(np.nan, np.nan, np.nan, 0)] * values.shape[1]
-    for columns, rows in _alike(~np.isnan(values)):
+    results = [Mean(np.nan, np.nan, np.nan, 0)] * values.shape[1]
+    for columns, rows in _groups(~np.isnan(values)):
         count = int(rows.sum())
         if count == 0:
             continue
-        own = values[rows][:, columns]
-        middle = own.mean(0)
-        if count == 1:
-            low, high = np.full_like(middle, -np.inf), np.full_like(middle, np.inf)
-        elif count < FEWEST:
-            reach = float(student.ppf(0.5 + LEVEL / 2, count - 1)) * own.std(0, ddof=1) / count**0.5
-            low, high = middle - reach, middle + reach
-        else:
-            reach = float(student.ppf(0.5 - LEVEL / 2, count - 1)) * (count / (count - 1)) ** 0.5
-            tail = float(norm.cdf(reach))
-            low, high = np.quantile(_resampled(own, seed), [tail, 1 - tail], axis=0)
-        for column, *ends in zip(columns, middle, low, high, strict=True):
-            found[column] = Mean(float(ends[0]), float(ends[1]), float(ends[2]), count)
-    return found
+        sample = values[rows][:, columns]
+        centre = sample.mean(0)
+        low, high = _interval(sample, centre, seed)
+        for column, *ends in zip(columns, centre, low, high, strict=True):
+            results[column] = Mean(float(ends[0]), float(ends[1]), float(ends[2]), count)
+    return results
 
 
-def pairs(table: Mapping[str, Float[np.ndarray, " input"]], asked: Sequence[tuple[str, str]], seed: int) -> list[Pair]:
-    """Paired tests of all the pairs asked for, corrected together by Holm's rule."""
-    if not asked:
+def _interval(
+    sample: Values, centre: Float[np.ndarray, " column"], seed: int
+) -> tuple[Float[np.ndarray, " column"], Float[np.ndarray, " column"]]:
+    count = len(sample)
+    if count == 1:
+        return np.full_like(centre, -np.inf), np.full_like(centre, np.inf)
+    if count < MIN_INPUTS:
+        reach = float(student.ppf(0.5 + LEVEL / 2, count - 1)) * sample.std(0, ddof=1) / count**0.5
+        return centre - reach, centre + reach
+    reach = float(student.ppf(0.5 - LEVEL / 2, count - 1)) * (count / (count - 1)) ** 0.5
+    tail = float(norm.cdf(reach))
+    low, high = np.quantile(_resampled_means(sample, seed), [tail, 1 - tail], axis=0)
+    return low, high
+
+
+def paired_tests(
+    table: Mapping[str, Float[np.ndarray, " input"]], pairs: Sequence[tuple[str, str]], seed: int
+) -> list[PairedTest]:
+    """Test the difference of every pair, corrected together by Holm's rule."""
+    if not pairs:
         return []
-    differences = np.stack([table[first] - table[second] for first, second in asked], 1)  # [input pair]
-    chances = sign_flips(differences, seed)
+    differences = np.stack([table[first] - table[second] for first, second in pairs], 1)  # [input pair]
+    p_values = sign_flips(differences, seed)
     return [
-        Pair(first, second, difference, float(p), float(corrected))
+        PairedTest(first, second, difference, float(p), float(corrected))
         for (first, second), difference, p, corrected in zip(
-            asked, means(differences, seed), chances, holm(chances), strict=True
+            pairs, means(differences, seed), p_values, holm(p_values), strict=True
         )
     ]
 
 
 def sign_flips(differences: Values, seed: int = 0) -> Float[np.ndarray, " column"]:
-    """How often random signs give a mean as far from zero: exact for few inputs, 1 where there are too few to tell.
+    """P-values of the sign-flip test: exact for few inputs, 1 if there are too few inputs to tell.
 
-    If two methods are alike, each input's difference might as well have had the other sign.
+    If two methods are equally good, each input's difference could as well have had the other sign. The p-value is the
+    share of sign patterns whose mean is at least as far from zero.
     """
-    chances = np.ones(differences.shape[1])
-    for columns, rows in _alike(~np.isnan(differences)):
-        own = differences[rows][:, columns]
-        count = len(own)
-        if count < FEWEST:
+    p_values = np.ones(differences.shape[1])
+    for columns, rows in _groups(~np.isnan(differences)):
+        sample = differences[rows][:, columns]
+        count = len(sample)
+        if count < MIN_INPUTS:
             continue
-        seen = np.abs(own.sum(0)) * (1 - 1e-12)
-        rarer, tried = np.zeros(len(columns)), 0
-        for signs in _signs(count, max(FLIPS, 200 * len(chances)), seed):
-            rarer += (np.abs(signs @ own) >= seen).sum(0)
+        observed = np.abs(sample.sum(0)) * (1 - 1e-12)
+        extreme, tried = np.zeros(len(columns)), 0
+        for signs in _sign_patterns(count, max(MIN_SIGN_FLIPS, 200 * len(p_values)), seed):
+            extreme += (np.abs(signs @ sample) >= observed).sum(0)
             tried += len(signs)
-        exact = count <= EXACT_INPUTS
-        chances[columns] = rarer / tried if exact else (rarer + 1) / (tried + 1)
-        chances[np.array(columns)[np.abs(own).max(0) == 0]] = 1.0
-    return chances
+        exact = count <= MAX_EXACT_INPUTS
+        p_values[columns] = extreme / tried if exact else (extreme + 1) / (tried + 1)
+        p_values[np.array(columns)[np.abs(sample).max(0) == 0]] = 1.0
+    return p_values
 
 
-def holm(chances: Float[np.ndarray, " test"]) -> Float[np.ndarray, " test"]:
-    """Corrected for as many tests: the smallest times n, the next times n − 1, and so on, never falling."""
-    order = np.argsort(chances, kind="stable")
-    scaled = chances[order] * np.arange(len(chances), 0, -1)
-    corrected = np.empty_like(chances)
+def holm(p_values: Float[np.ndarray, " test"]) -> Float[np.ndarray, " test"]:
+    """Holm's correction: the smallest p-value times n, the next times n − 1, and so on, never decreasing."""
+    order = np.argsort(p_values, kind="stable")
+    scaled = p_values[order] * np.arange(len(p_values), 0, -1)
+    corrected = np.empty_like(p_values)
     corrected[order] = np.minimum(1.0, np.maximum.accumulate(scaled))
     return corrected
 
 
-def _alike(known: Bool[np.ndarray, "input column"]) -> Iterator[tuple[list[int], Bool[np.ndarray, " input"]]]:
+def _groups(known: Bool[np.ndarray, "input column"]) -> Iterator[tuple[list[int], Bool[np.ndarray, " input"]]]:
     """Columns that have values for the same inputs, so that they are resampled together."""
     groups: dict[bytes, list[int]] = {}
     for column in range(known.shape[1]):
@@ -129,22 +139,22 @@ def _alike(known: Bool[np.ndarray, "input column"]) -> Iterator[tuple[list[int],
         yield columns, known[:, columns[0]]
 
 
-def _resampled(values: Values, seed: int) -> Float[np.ndarray, "resample column"]:
+def _resampled_means(values: Values, seed: int) -> Float[np.ndarray, "resample column"]:
     count = len(values)
-    chance = np.random.default_rng([seed, count])
-    found, step = [], max(1, AT_ONCE // count)
-    for first in range(0, RESAMPLES, step):
-        drawn = chance.multinomial(count, np.full(count, 1 / count), min(step, RESAMPLES - first))
-        found.append(drawn @ values / count)
-    return np.concatenate(found)
+    generator = np.random.default_rng([seed, count])
+    blocks, step = [], max(1, BLOCK_ENTRIES // count)
+    for start in range(0, RESAMPLES, step):
+        drawn = generator.multinomial(count, np.full(count, 1 / count), min(step, RESAMPLES - start))
+        blocks.append(drawn @ values / count)
+    return np.concatenate(blocks)
 
 
-def _signs(count: int, wanted: int, seed: int) -> Iterator[Float[np.ndarray, "flip input"]]:
-    if count <= EXACT_INPUTS:
+def _sign_patterns(count: int, flips: int, seed: int) -> Iterator[Float[np.ndarray, "flip input"]]:
+    if count <= MAX_EXACT_INPUTS:
         bits = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
         yield 1.0 - 2.0 * bits
         return
-    chance = np.random.default_rng([seed, count, 1])
-    step = max(1, AT_ONCE // count)
-    for first in range(0, wanted, step):
-        yield 1.0 - 2.0 * chance.integers(0, 2, (min(step, wanted - first), count))
+    generator = np.random.default_rng([seed, count, 1])
+    step = max(1, BLOCK_ENTRIES // count)
+    for start in range(0, flips, step):
+        yield 1.0 - 2.0 * generator.integers(0, 2, (min(step, flips - start), count))

@@ -9,12 +9,12 @@ See docs/adding_a_method.md.
 import importlib
 import pkgutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, Literal
 
 from jaxtyping import Float
@@ -119,7 +119,7 @@ class Method:
 
     @property
     def summary(self) -> str:
-        return (self.function.__doc__ or "").strip().splitlines()[0]
+        return summary_of(self.function)
 
     @property
     def options(self) -> list[Option]:
@@ -183,8 +183,7 @@ def list_methods() -> Mapping[str, Method]:
 def _load_all() -> None:
     import thalweg.methods as folder
 
-    for module in pkgutil.iter_modules(folder.__path__):
-        importlib.import_module(f"{folder.__name__}.{module.name}")
+    import_modules(folder)
     for entry in entry_points(group=ENTRY_POINTS):
         try:
             entry.load()
@@ -198,11 +197,28 @@ def _load_all() -> None:
             )
 
 
+def import_modules(package: ModuleType) -> None:
+    """Import every module of a package, so that each registers its function."""
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+
+
 def find_method(name: str) -> Method:
     """Look a method up by name."""
     methods = list_methods()
     if isinstance(name, str) and name in methods:
         return methods[name]
-    close = get_close_matches(str(name), methods, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(methods)}"
-    raise InputError(f"unknown method {name!r}; {hint}")
+    raise unknown_name("method", name, methods)
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
+    """The error for a name that is not registered, with the closest one or all of them."""
+    names = list(known)
+    close = get_close_matches(str(name), names, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(names)}"
+    return InputError(f"unknown {kind} {name!r}; {hint}")
+
+
+def summary_of(function: Callable[..., Any]) -> str:
+    """The first line of a docstring, empty if there is none."""
+    return (function.__doc__ or "").strip().partition("\n")[0]

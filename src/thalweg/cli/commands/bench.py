@@ -61,7 +61,7 @@ def bench(
     if data is None:
         raise InputError("expected --data with texts, or --list for the metrics and baselines")
     check_writable(json)
-    from thalweg.faithfulness.data import read_examples
+    from thalweg.faithfulness.examples import read_examples
 
     examples = read_examples(data, text_column, limit)
     subject = load_subject(model, task, device, dtype)
@@ -80,7 +80,7 @@ def bench(
     )
     show(found, json)
     if len(found.failures) == len(found.methods) and not any(row["scores"] for row in found.rows):
-        first = next(iter(found.failures.values())).first
+        first = next(iter(found.failures.values())).first_error
         raise InputError(f"every method failed on all {found.examples} examples; first error: {first}")
 
 

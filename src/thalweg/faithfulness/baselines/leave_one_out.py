@@ -13,15 +13,15 @@ from thalweg.methods.registry import Maps
 
 @dataclass(frozen=True)
 class Params:
-    operator: Operator = option("delete", "how the token is taken away")
+    operator: Operator = option("delete", "how the token is removed")
 
 
-@baseline(params=Params, paper="Li et al. 2016", cost="one pass per token", guarantee="measured on the real model")
+@baseline(params=Params, paper="Li et al. 2016", cost="one pass per token", guarantee="measured on the model itself")
 def leave_one_out(case: Case, params: Params) -> Maps:
-    """How far the answer falls without each token alone: p(x) − p(x without token i).
+    """Fall of the answer without each token alone: p(x) − p(x without token i).
 
-    The best order there is where tokens only add up; a token whose work another can do counts nothing.
+    The best possible order if the effects of tokens are additive; a redundant token gets no score.
     """
-    scores = np.zeros(len(case.whole))
-    scores[list(case.movable)] = single_effects(case, params.operator)
+    scores = np.zeros(len(case.original))
+    scores[list(case.removable)] = single_effects(case, params.operator)
     return Maps(torch.from_numpy(scores)[None])

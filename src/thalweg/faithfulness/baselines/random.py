@@ -13,8 +13,10 @@ class Params:
     pass
 
 
-@baseline(params=Params, paper="–", cost="nothing", guarantee="knows neither text nor model; the same for a seed")
+@baseline(
+    params=Params, paper="–", cost="none", guarantee="independent of text and model; fixed by the seed", is_floor=True
+)
 def random(case: Case, params: Params) -> Maps:
-    """Numbers by lot: what a ranking is worth that knows nothing."""
-    chance = np.random.default_rng([case.seed, case.number])
-    return Maps(torch.from_numpy(chance.random((1, len(case.whole)))))
+    """Random scores: the floor every method should beat."""
+    generator = np.random.default_rng([case.seed, case.number])
+    return Maps(torch.from_numpy(generator.random((1, len(case.original)))))

@@ -1,4 +1,4 @@
-from thalweg.faithfulness.case import Ranked
+from thalweg.faithfulness.case import Ranking
 from thalweg.faithfulness.curves import spearman
 from thalweg.faithfulness.effects import single_effects
 from thalweg.faithfulness.operators import OPERATORS, Operator
@@ -12,10 +12,10 @@ from thalweg.faithfulness.registry import metric
     operators=OPERATORS,
     reference="leave_one_out",
 )
-def blank_out_agreement(ranked: Ranked, operator: Operator) -> float | None:
-    """Spearman's correlation with what each token's removal alone does to the answer: agreement, not truth.
+def blank_out_agreement(ranking: Ranking, operator: Operator) -> float | None:
+    """Spearman's correlation with the effect of removing each token alone: agreement, not truth.
 
-    ρ(score_i, p(x) − p(x without token i)) over the tokens that can be taken away. A token whose work another can do
-    has no effect alone. None where one side is constant.
+    ρ(score_i, p(x) − p(x without token i)) over the removable tokens. A redundant token has no effect alone. None if
+    one side is constant.
     """
-    return spearman(ranked.movable_scores, single_effects(ranked.case, operator))
+    return spearman(ranking.removable_scores, single_effects(ranking.case, operator))

@@ -1,6 +1,6 @@
 import numpy as np
 
-from thalweg.faithfulness.case import Ranked
+from thalweg.faithfulness.case import Ranking
 from thalweg.faithfulness.curves import spearman
 from thalweg.faithfulness.effects import single_effects
 from thalweg.faithfulness.operators import OPERATORS, Operator
@@ -8,10 +8,10 @@ from thalweg.faithfulness.registry import metric
 
 
 @metric(direction="higher", role="agreement", paper="Abnar & Zuidema 2020, table 1", operators=OPERATORS)
-def blank_out_size_agreement(ranked: Ranked, operator: Operator) -> float | None:
-    """Spearman's correlation with how much each token's removal alone changes the answer, up or down: agreement.
+def blank_out_size_agreement(ranking: Ranking, operator: Operator) -> float | None:
+    """Spearman's correlation with the absolute effect of removing each token alone: agreement, not truth.
 
-    ρ(score_i, |p(x) − p(x without token i)|), as that paper's public code has it. For scores that have no sign, such as
-    attention's: they cannot tell a token that speaks for the answer from one that speaks against it.
+    ρ(score_i, |p(x) − p(x without token i)|), as in the paper's public code. Meant for unsigned scores such as
+    attention weights, which cannot tell evidence for the answer from evidence against it.
     """
-    return spearman(ranked.movable_scores, np.abs(single_effects(ranked.case, operator)))
+    return spearman(ranking.removable_scores, np.abs(single_effects(ranking.case, operator)))

@@ -1,22 +1,22 @@
 from math import ceil, log
 
-from thalweg.faithfulness.case import Ranked
+from thalweg.faithfulness.case import Ranking
 from thalweg.faithfulness.curves import after_removing
 from thalweg.faithfulness.operators import OPERATORS, Operator
 from thalweg.faithfulness.registry import metric
 
-SHARE = 0.2  # of the tokens
+REMOVED_SHARE = 0.2  # of the tokens
+TINY = 1e-300  # keeps the logarithm finite when a probability underflows
 
 
 @metric(direction="lower", role="faithfulness", paper="Shrikumar et al. 2017; Sanyal & Ren 2021", operators=OPERATORS)
-def log_odds(ranked: Ranked, operator: Operator) -> float | None:
-    """The logarithm of how much of the answer's probability is left without the highest fifth of the tokens.
+def log_odds(ranking: Ranking, operator: Operator) -> float | None:
+    """Log ratio of the answer's probability without and with the top fifth of the tokens.
 
-    log p(x without the first ⌈m/5⌉) / p(x). None where two outputs are held against each other: their difference may
-    be negative.
+    log p(x without the top ⌈m/5⌉) / p(x). None if the answer is a difference of two probabilities, which may be
+    negative.
     """
-    if ranked.case.answer.foil is not None:
+    if ranking.case.answer.foil is not None:
         return None
-    whole, left = after_removing(ranked, [0, ceil(SHARE * len(ranked.order))], operator)
-    tiny = 1e-300  # a probability that is no longer seen in double precision
-    return log(max(float(left), tiny)) - log(max(float(whole), tiny))
+    full, without = after_removing(ranking, [0, ceil(REMOVED_SHARE * len(ranking.order))], operator)
+    return log(max(float(without), TINY)) - log(max(float(full), TINY))

@@ -1,18 +1,18 @@
 import numpy as np
 
-from thalweg.faithfulness.case import Ranked
+from thalweg.faithfulness.case import Ranking
 from thalweg.faithfulness.registry import metric
 
 
 @metric(direction="higher", role="plausibility", paper="DeYoung et al. 2020")
-def plausibility(ranked: Ranked) -> float | None:
-    """Average precision of the ranking against the tokens that people marked: what convinces, not what is faithful.
+def plausibility(ranking: Ranking) -> float | None:
+    """Average precision of the ranking against human rationales: what convinces people, not what is faithful.
 
-    The mean over marked tokens of the share of marked ones among all that stand as high. None where the data have no
-    rationale, or all tokens or none are marked.
+    The mean, over the marked tokens, of the share of marked tokens among all that rank at least as high. None if the
+    example has no rationale, or if all tokens or none are marked.
     """
-    marked = ranked.case.marked
+    marked = ranking.case.rationale
     if not marked:
         return None
-    hits = np.array([place in marked for place in ranked.order])
+    hits = np.array([position in marked for position in ranking.order])
     return float((hits.cumsum() / np.arange(1, len(hits) + 1))[hits].mean())

@@ -1,13 +1,14 @@
-from thalweg.faithfulness.case import Ranked
+from thalweg.faithfulness.case import Ranking
 from thalweg.faithfulness.registry import metric
 
 
 @metric(direction="higher", role="plausibility", paper="DeYoung et al. 2020")
-def plausibility_f1(ranked: Ranked) -> float | None:
-    """Token F1 of the highest tokens, as many as people marked: what convinces, not what is faithful.
+def plausibility_f1(ranking: Ranking) -> float | None:
+    """Token F1 of the top tokens against human rationales: what convinces people, not what is faithful.
 
-    With as many tokens as are marked, precision, recall and F1 are one number, and intersection over union is
-    F1/(2 − F1): it orders methods alike. ERASER takes the mean share of the data instead. None as in `plausibility`.
+    As many top tokens are taken as people marked, so precision, recall and F1 are equal, and intersection over union,
+    F1/(2 − F1), orders methods in the same way. ERASER takes the dataset's mean share of marked tokens instead. None
+    as in `plausibility`.
     """
-    marked = ranked.case.marked
-    return len(marked & set(ranked.order[: len(marked)])) / len(marked) if marked else None
+    marked = ranking.case.rationale
+    return len(marked & set(ranking.order[: len(marked)])) / len(marked) if marked else None

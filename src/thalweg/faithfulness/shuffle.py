@@ -1,4 +1,4 @@
-"""The same model knowing nothing: every parameter's numbers in a random order."""
+"""A model without its knowledge: the entries of every parameter in random order."""
 
 from copy import deepcopy
 
@@ -8,8 +8,8 @@ from thalweg.models.load import Subject
 
 
 @torch.no_grad()
-def shuffled(subject: Subject, seed: int) -> Subject:
-    """A copy; the model itself is left alone. Sizes, distributions and shared weights stay as they were."""
+def shuffle_weights(subject: Subject, seed: int) -> Subject:
+    """Copy a subject and permute each parameter; shapes, value distributions and shared weights are preserved."""
     model = deepcopy(subject.model)
     generator = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
