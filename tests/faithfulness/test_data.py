@@ -61,7 +61,7 @@ VERB = {"text": "the keys here are old", "verb_index": 3, "verb": "are", "wrong_
         ({"text": "so dull", "rationale_spans": "abc"}, "rationale_spans has abc"),
         ({"text": "so dull", "rationale_spans": 7}, "rationale_spans has 7"),
         ({"text": "so dull", "toxic_spans": [[0, 8]]}, "of characters, of which there are 7"),
-        ({"text": 5, "rationale_spans": [[0, 1]]}, "has 5 under 'text'; expected a text"),
+        ({"text": 5, "rationale_spans": [[0, 1]]}, "'text' must be a text, got 5"),
         ({"text": "so \ud800 dull", "rationale_spans": [[0, 1]]}, "no valid Unicode"),
         ({**VERB, "verb_index": "x"}, "verb_index is 'x'; expected the place of a word, from 0 to 4"),
         ({**VERB, "verb_index": 1.5}, "verb_index is 1.5"),

@@ -77,7 +77,7 @@ def _check_ids(
     for ids in rows:
         if positions is not None and len(ids) > positions:
             raise InputError(
-                f"the input has {len(ids)} tokens, but the model has only {positions} positions: shorten or split it"
+                f"the input has {len(ids)} tokens, but the model has positions for {positions}: shorten or split it"
             )
         unknown = [i for i in ids if i < 0 or (vocabulary is not None and i >= vocabulary)]
         if unknown:
