@@ -1,4 +1,4 @@
-"""Arrows point downwards: the table of floors against what is really imported."""
+"""Imports point downwards: the table of floors against the actual imports."""
 
 import subprocess
 import sys
@@ -8,13 +8,13 @@ import pytest
 
 from scripts.architecture import FLOORS, PAGE, Arrow, arrows, modules, page_with_picture, room_of
 
-SHOWN = {"result", "view", "packed", "saving", "summary", "summary_page", "query"}  # results draw and save themselves
+DRAWN = {"result", "view", "packed", "saving", "summary", "summary_page", "query"}  # results draw and save themselves
 
 
 def test_imports_when_read_then_point_to_lower_floors_only() -> None:
-    found = arrows()
-    assert len(found) > 500
-    wrong = [f"{arrow.source}:{arrow.line} imports {arrow.target}" for arrow in found if not arrow.allowed]
+    imports = arrows()
+    assert len(imports) > 500
+    wrong = [f"{arrow.source}:{arrow.line} imports {arrow.target}" for arrow in imports if not arrow.allowed]
     assert wrong == []
 
 
@@ -30,12 +30,12 @@ def test_arrow_when_it_points_up_or_sideways_then_is_not_allowed() -> None:
         room_of("thalweg.attic")
 
 
-def test_modules_when_followed_then_make_no_cycle_but_that_of_a_result_and_its_view() -> None:
-    """A result imports its view inside its methods; nothing else may go round in a circle."""
+def test_imports_when_followed_then_the_only_cycles_are_results_and_their_views() -> None:
+    """A result imports its view inside its methods; there are no other cycles."""
     below: dict[str, set[str]] = defaultdict(set)
     for arrow in arrows():
         same_room = arrow.source.rpartition(".")[0] == arrow.target.rpartition(".")[0]
-        drawn = {arrow.source.rpartition(".")[2], arrow.target.rpartition(".")[2]} <= SHOWN
+        drawn = {arrow.source.rpartition(".")[2], arrow.target.rpartition(".")[2]} <= DRAWN
         if not (same_room and drawn):
             below[arrow.source].add(arrow.target)
     done: set[str] = set()
@@ -51,7 +51,7 @@ def test_modules_when_followed_then_make_no_cycle_but_that_of_a_result_and_its_v
         visit(module, ())
 
 
-def test_picture_when_drawn_again_then_is_that_of_the_page() -> None:
+def test_picture_when_drawn_again_then_equals_that_of_the_page() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert page_with_picture(page) == page, "run `make docs`"
 

@@ -1,4 +1,4 @@
-"""Importing is light, and the public names are what they say whatever was imported before."""
+"""Importing is light, and public names are the same whatever was imported before."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ HEAVY = ("torch", "transformers", "numba", "matplotlib", "captum", "pandas", "sc
 
 
 def fresh(code: str) -> dict[str, object]:
-    """Run in an interpreter that has imported nothing; the code prints one JSON object."""
+    """Run code in a fresh interpreter and parse the JSON that it prints."""
     done = subprocess.run(
         [sys.executable, "-W", "error::ImportWarning", "-c", code],
         capture_output=True,
@@ -45,29 +45,29 @@ import importlib, json, pkgutil, types
 import thalweg.attribution.explain, thalweg.models.load, thalweg.methods.registry
 import thalweg
 on_ray = ("thalweg.corpus.ray.cluster", "thalweg.corpus.ray.source")  # Ray brings pandas
-for found in pkgutil.walk_packages(thalweg.__path__, "thalweg."):
-    if found.name not in on_ray:
-        importlib.import_module(found.name)
+for module in pkgutil.walk_packages(thalweg.__path__, "thalweg."):
+    if module.name not in on_ray:
+        importlib.import_module(module.name)
 listed = [name for name in dir(thalweg) if not name.startswith("_")]
 modules = [n for n in thalweg.__all__ if isinstance(getattr(thalweg, n), types.ModuleType)]
-numba = [m for m in ("matplotlib", "captum", "pandas") if m in __import__("sys").modules]
-print(json.dumps({"listed": listed, "modules": modules, "optional": numba}))
+optional = [m for m in ("matplotlib", "captum", "pandas") if m in __import__("sys").modules]
+print(json.dumps({"listed": listed, "modules": modules, "optional": optional}))
 """
-    found = fresh(code)
-    assert found["modules"] == []
-    assert found["optional"] == []
-    assert found["listed"] == sorted(n for n in thalweg.__all__ if not n.startswith("_"))
+    names = fresh(code)
+    assert names["modules"] == []
+    assert names["optional"] == []
+    assert names["listed"] == sorted(n for n in thalweg.__all__ if not n.startswith("_"))
 
 
-def test_public_names_when_asked_for_then_all_resolve_and_are_listed() -> None:
+def test_public_names_when_accessed_then_resolve_and_are_listed() -> None:
     assert set(thalweg.__all__) <= set(dir(thalweg))
     assert {"load", "explain", "compare", "Subject", "Capture", "Attribution"} <= set(dir(thalweg))
     assert {"ThalwegError", "InputError", "ModelError", "ProofError"} <= set(dir(thalweg))
     for name in thalweg.__all__:
-        found = getattr(thalweg, name)
-        assert found is getattr(thalweg, name)
-        assert name.startswith("__") or (callable(found) and found.__name__ == name)
+        value = getattr(thalweg, name)
+        assert value is getattr(thalweg, name)
+        assert name.startswith("__") or (callable(value) and value.__name__ == name)
 
 
-def test_unknown_name_when_asked_for_then_is_an_attribute_error() -> None:
+def test_unknown_name_when_accessed_then_is_an_attribute_error() -> None:
     assert not hasattr(thalweg, "alchemy")

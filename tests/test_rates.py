@@ -1,4 +1,4 @@
-"""Intervals by sentence: they hold the truth as often as they say, where tokens hang together."""
+"""Intervals by sentence cover the true rate at their level, also if the tokens of a sentence are dependent."""
 
 import torch
 
@@ -13,7 +13,7 @@ def tallied(sentences: list[list[float]]) -> Tally:
 
 
 def covered(spread: float, sentences: int, seed: int) -> float:
-    """Of simulated corpora whose sentences differ, the share whose interval holds the true rate."""
+    """The share of simulated corpora whose interval contains the true rate."""
     generator = torch.Generator().manual_seed(seed)
     held = 0
     for _ in range(400):
@@ -27,12 +27,12 @@ def covered(spread: float, sentences: int, seed: int) -> float:
     return held / 400
 
 
-def test_intervals_when_sentences_differ_then_hold_the_truth_at_their_rate() -> None:
+def test_intervals_when_sentences_differ_then_cover_the_true_rate_at_their_level() -> None:
     for seed, (spread, sentences) in enumerate([(0.0, 40), (0.2, 40), (0.2, 12)]):
         assert 0.92 <= covered(spread, sentences, seed) <= 0.99
 
 
-def test_interval_when_tokens_of_a_sentence_are_copies_then_is_that_of_sentences() -> None:
+def test_interval_when_tokens_of_a_sentence_are_copies_then_is_that_of_single_tokens() -> None:
     alone = tallied([[float(n % 4 > 0)] for n in range(40)]).rate()
     copies = tallied([[float(n % 4 > 0)] * 25 for n in range(40)]).rate()
     assert (copies.rate, copies.low, copies.high) == (alone.rate, alone.low, alone.high)
@@ -44,7 +44,7 @@ def test_interval_when_everything_is_a_hit_then_still_has_a_width() -> None:
     assert 0.8 < rate.low < 0.95
 
 
-def test_interval_when_there_is_one_sentence_then_says_nothing() -> None:
+def test_interval_when_there_is_one_sentence_then_covers_everything() -> None:
     rate = tallied([[1.0, 0.0]]).rate()
     assert (rate.rate, rate.low, rate.high) == (0.5, 0.0, 1.0)
 

@@ -28,8 +28,8 @@ from .identifiability.trust import intervals as intervals
 from .identifiability.trust import trust as trust
 from .identifiability.trust import trust_head as trust_head
 from .methods.registry import list_methods as list_methods
-from .models.load import Subject as Subject
 from .models.load import load as load
+from .models.subject import Subject as Subject
 from .probing.probe import probe as probe
 from .probing.result import Probes as Probes
 from .receipt import Receipt as Receipt

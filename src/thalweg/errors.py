@@ -22,7 +22,7 @@ class MissingExtraError(ThalwegError, ImportError):
 
 
 def error_line(error: Exception) -> str:
-    """The text of an error on one line, encodable as UTF-8; third-party exceptions are prefixed with their type."""
+    """The message of an error on one line, valid as UTF-8; third-party exceptions are prefixed with their type."""
     line = " ".join(str(error).split())
     if not isinstance(error, ThalwegError):
         line = f"{type(error).__name__}: {line}"

@@ -1,4 +1,4 @@
-"""Values as JSON can hold them."""
+"""Conversion of values to what JSON can represent."""
 
 from collections.abc import Mapping
 from math import isfinite

@@ -1,4 +1,4 @@
-"""Numbers in one place: the precision that is worked in, errors, and how large they may be."""
+"""Working precision, relative errors, and tolerances."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,33 +8,33 @@ from torch import Tensor
 
 
 def working(dtype: torch.dtype) -> torch.dtype:
-    """Half precision is decomposed in float32; everything else as it is."""
+    """The precision to compute in: float32 for half precision, otherwise the dtype itself."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
 def double(tensor: Tensor) -> Tensor:
-    """In double precision, on the CPU: for factorisations of small matrices, which devices do slowly or not at all.
+    """The tensor in double precision on the CPU, without a copy if it is there already.
 
-    What is there already is not copied.
+    For factorisations of small matrices, which other devices do slowly or not at all.
     """
     return tensor.detach().to("cpu", torch.float64)
 
 
 def tolerance(dtype: torch.dtype, terms: int) -> float:
-    """How far a sum of `terms` numbers may be from the model's own, relative to its size.
+    """Largest relative error allowed between a sum of `terms` numbers and the model's own result.
 
-    A kernel rounds its result to `dtype` once or twice, each time by half a unit at most, and accumulates in the
-    working precision, where rounding errors grow like the square root of the number of terms. In half precision
-    0.6 units are seen over all families of the tests, so that 1.5 leaves little room for a wrong formula.
+    A kernel rounds its result to `dtype` once or twice, each time by at most half a unit, and accumulates in the
+    working precision, where rounding errors grow with the square root of the number of terms. The largest error seen
+    in half precision, over all model families of the tests, is 0.6 units: 1.5 leaves little room for a wrong formula.
     """
     rounding = 1.5 * torch.finfo(dtype).eps
     return rounding + 16 * torch.finfo(working(dtype)).eps * max(terms, 1) ** 0.5
 
 
 def relative_error(actual: Float[Tensor, "token *rest"], expected: Float[Tensor, "token *rest"]) -> float:
-    """Largest error of a token's vector, relative to that vector's length.
+    """Largest error of a token's vector, relative to the length of that vector.
 
-    A token whose vector nearly vanishes is measured against a hundredth of the mean length instead.
+    If the vector is nearly zero, the error is relative to a hundredth of the mean length instead.
     """
     return relative_errors(actual[None], expected[None], [len(actual)])[0]
 
@@ -44,7 +44,7 @@ def relative_errors(
     expected: Float[Tensor, "example token *rest"],
     counts: Sequence[int],
 ) -> list[float]:
-    """The same of each example of a batch, whose first tokens only are counted."""
+    """`relative_error` of each example of a batch, over its first `counts` tokens only."""
     if actual.numel() == 0:
         return [0.0] * len(actual)
     exact = working(torch.promote_types(actual.dtype, expected.dtype))
@@ -58,10 +58,10 @@ def relative_errors(
 
 
 def worst(errors: Iterable[float]) -> float:
-    """The largest error; NaN if any is, which `max` would lose."""
-    found = 0.0
+    """The largest error, or NaN if any is NaN, which `max` would lose."""
+    largest = 0.0
     for error in errors:
         if error != error:
             return error
-        found = max(found, error)
-    return found
+        largest = max(largest, error)
+    return largest

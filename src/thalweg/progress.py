@@ -1,4 +1,4 @@
-"""A progress bar for work that takes more than a moment, on a terminal only."""
+"""A progress bar on terminals, for work that takes more than a second."""
 
 import sys
 import time
@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-PATIENCE = 1.0  # seconds before a bar is worth looking at
+DELAY_SECONDS = 1.0  # before the bar appears
 _inside: ContextVar[bool] = ContextVar("inside", default=False)
 
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Give a function `report(done, total)`; the bar appears on stderr once the work has lasted a second.
+    """Yield a function `report(done, total)`; the bar appears on stderr after a second.
 
-    Work inside other work that has a bar has none of its own.
+    Only the outermost of nested bars is shown.
     """
     start, inside = time.monotonic(), _inside.get()
     token = _inside.set(True)
@@ -22,7 +22,7 @@ def progress(label: str) -> Iterator[Callable[[int, int], None]]:
 
     def report(done: int, total: int) -> None:
         nonlocal bar, task
-        if bar is None and not inside and sys.stderr.isatty() and time.monotonic() - start > PATIENCE:
+        if bar is None and not inside and sys.stderr.isatty() and time.monotonic() - start > DELAY_SECONDS:
             from rich.console import Console
             from rich.progress import Progress
 

@@ -1,4 +1,4 @@
-"""Rates with intervals that know that the tokens of one sentence are not independent."""
+"""Rates with intervals that account for the dependence of tokens within a sentence."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from jaxtyping import Float
 from scipy.stats import t as student
 from torch import Tensor
 
-LEVEL = 0.95
+LEVEL = 0.95  # confidence
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A share of hits with its interval, which always holds it."""
+    """A share of hits with an interval that contains it."""
 
     rate: float
     low: float
@@ -21,9 +21,9 @@ class Rate:
 
 @dataclass(eq=False)
 class Tally:
-    """Sums over sentences, from which rate and interval follow: hits h, tokens n, and their products.
+    """Sums over sentences that give rate and interval: hits h, tokens n, and their products.
 
-    Their memory does not depend on how many sentences were counted.
+    Memory does not grow with the number of sentences.
     """
 
     sentences: int = 0
@@ -34,7 +34,7 @@ class Tally:
     tokens_tokens: float = 0.0
 
     def add(self, hits: Float[Tensor, " token"]) -> None:
-        """One sentence: for each of its tokens a hit between 0 and 1."""
+        """Add a sentence, with a hit between 0 and 1 for each of its tokens."""
         if len(hits) == 0:
             return
         hit, count = float(hits.sum(dtype=torch.float64)), len(hits)
@@ -46,11 +46,11 @@ class Tally:
         self.tokens_tokens += count * count
 
     def rate(self) -> Rate:
-        """Wilson's interval with the number of tokens replaced by what they are worth, sentence by sentence.
+        """Wilson's interval for the effective number of independent tokens.
 
-        p = Σh/Σn has the variance v = S/(S−1) · Σ(h − p n)² / (Σn)² over S sentences (a ratio of sums, linearised),
-        so that the tokens are worth p(1−p)/v independent ones, and at most as many as there are. Where no sentence
-        differs from another (p = 0, p = 1) a sentence is worth one. The quantile is Student's with S − 1 degrees.
+        p = Σh/Σn has the variance v = S/(S−1) · Σ(h − p n)² / (Σn)² over S sentences (a ratio of sums, linearised).
+        The effective number is p(1−p)/v, at most the number of tokens. If p is 0 or 1, no sentence differs from
+        another, and each counts as one token. The quantile is Student's t with S − 1 degrees of freedom.
         """
         p = self.hits / self.tokens
         if self.sentences < 2:
@@ -58,10 +58,10 @@ class Tally:
         squares = self.hits_hits - 2 * p * self.hits_tokens + p * p * self.tokens_tokens
         variance = self.sentences / (self.sentences - 1) * max(squares, 0.0) / self.tokens**2
         certain = not 0 < p < 1
-        worth = self.sentences if certain else self.tokens
+        effective = self.sentences if certain else self.tokens
         if variance > 0 and not certain:
-            worth = min(worth, p * (1 - p) / variance)
+            effective = min(effective, p * (1 - p) / variance)
         z = float(student.ppf(0.5 + LEVEL / 2, self.sentences - 1))
-        centre = (p + z * z / (2 * worth)) / (1 + z * z / worth)
-        reach = z / (1 + z * z / worth) * (p * (1 - p) / worth + z * z / (4 * worth * worth)) ** 0.5
+        centre = (p + z * z / (2 * effective)) / (1 + z * z / effective)
+        reach = z / (1 + z * z / effective) * (p * (1 - p) / effective + z * z / (4 * effective * effective)) ** 0.5
         return Rate(p, max(0.0, min(p, centre - reach)), min(1.0, max(p, centre + reach)))

@@ -1,4 +1,4 @@
-"""Receipts: what a result was verified against, and to what error."""
+"""Receipts: the checks behind a result, with their errors and tolerances."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from thalweg.jsonable import jsonable
 
 @dataclass(frozen=True)
 class Check:
-    """The relative errors of one identity, usually one per block, and the largest error allowed."""
+    """Relative errors of one identity, usually one per block, and the largest error allowed."""
 
     errors: tuple[float, ...]
     allowed: float
@@ -24,11 +24,10 @@ class Check:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What was verified against the real forward pass, and to what error.
+    """The checks of a result against the real forward pass, further figures, and unverified assumptions.
 
-    Every receipt has the checks `parity` (weights times values against the model's own kernel) and `sum_of_parts`
-    (input plus attention branch against what flowed). `figures` are numbers that belong to the computation;
-    `assumed` lists in words what was not verified.
+    Every receipt has the checks `parity` (weights times values equal the output of the model's own kernel) and
+    `sum_of_parts` (residual input plus attention branch equal what flowed out of the block).
     """
 
     checks: Mapping[str, Check]
@@ -54,7 +53,7 @@ class Receipt:
 
     @staticmethod
     def from_dict(described: Mapping[str, Any]) -> "Receipt":
-        """Read what `to_dict` wrote."""
+        """The receipt that `to_dict` described."""
         checks = {
             name: Check(tuple(nan if error is None else error for error in check["errors"]), check["allowed"])
             for name, check in described["checks"].items()

@@ -1,4 +1,4 @@
-"""The positions of a pass as a person reads them: pieces, places in the text, and words."""
+"""Tokens as a person reads them: pieces, their places in the text, and words."""
 
 from dataclasses import dataclass, replace
 from unicodedata import category
@@ -6,10 +6,10 @@ from unicodedata import category
 
 @dataclass(frozen=True)
 class Tokens:
-    """One entry per position.
+    """The tokens of a forward pass, with one entry per position in every column but `texts`.
 
-    `spans` are character ranges [start, end) in `texts[segment]`, None where a token has no text of its
-    own (special tokens) or the place is not known. `words` numbers the tokenizer's own words.
+    `spans` are character ranges [start, end) in `texts[segment]`, or None if a token has no text of its own (special
+    tokens) or its place is unknown. `words` are the word numbers of the tokenizer.
     """
 
     pieces: tuple[str, ...]
@@ -24,7 +24,7 @@ class Tokens:
         return len(self.pieces)
 
     def __add__(self, other: "Tokens") -> "Tokens":
-        """The positions of a source followed by those of a target."""
+        """Source tokens followed by target tokens."""
         shift = len(self.texts)
         return Tokens(
             self.pieces + other.pieces,
@@ -53,7 +53,7 @@ class Tokens:
         )
 
     def kinds(self) -> tuple[str, ...]:
-        """The kind of every token: a special token by its own name, "first token", "punctuation" or "content"."""
+        """The kind of every token: the name of a special token, "first token", "punctuation" or "content"."""
         firsts = {self.segments.index(segment) for segment in set(self.segments)}
         return tuple(
             piece
@@ -67,11 +67,10 @@ class Tokens:
         )
 
     def word_groups(self) -> list[tuple[str, list[int]]]:
-        """Words with the positions that make them up.
+        """Words with the positions of their tokens.
 
-        A token joins the word of the one before it when it continues the same text without white space
-        and the tokenizer does not say that another word begins. A token without a place in the text
-        stands alone.
+        A token joins the word before it if it continues the same text without white space and the tokenizer does not
+        begin a new word. A token without a place in the text is a word of its own.
         """
         groups: list[tuple[str, list[int]]] = []
         for position, piece in enumerate(self.pieces):
@@ -106,20 +105,20 @@ class Tokens:
 
 
 def _is_punctuation(piece: str) -> bool:
-    """Whether there is a mark and nothing else but what tokenizers add: spaces, and their signs for them."""
+    """Whether the piece consists of punctuation, apart from the space marks and prefixes that tokenizers add."""
     marks = [c for c in piece if not c.isspace() and c not in "▁Ġ#"] or [c for c in piece if c == "#"]
     return bool(marks) and all(category(c)[0] in "PS" for c in marks)
 
 
 def anonymous(count: int) -> Tokens:
-    """Positions that are no tokens of text: patches of an image, frames of speech."""
-    nothing = (None,) * count
+    """Numbered positions without text: patches of an image, frames of speech."""
+    unknown = (None,) * count
     return Tokens(
         pieces=tuple(f"#{i}" for i in range(count)),
-        ids=nothing,
+        ids=unknown,
         special=(False,) * count,
-        spans=nothing,
-        words=nothing,
+        spans=unknown,
+        words=unknown,
         segments=(0,) * count,
         texts=(None,),
     )

@@ -1,3 +1,3 @@
-"""The version, in a module of its own so that nothing has to import the root package for it."""
+"""The version, in its own module so that library code need not import the root package."""
 
 __version__ = "0.2.0"

@@ -360,10 +360,10 @@ def test_run_when_the_file_is_full_of_junk_then_good_texts_have_rows_and_bad_one
     found = run_corpus(subject, file, tmp_path / "out", METHODS, shard=3)
     errors = {row["line"]: row["error"] for row in read(tmp_path / "out")}
     assert {number for number, error in errors.items() if error is None} >= {1, 6, 10}
-    assert "no text in UTF-8" in errors[3]
+    assert "not valid UTF-8" in errors[3]
     assert "tokens" in errors[4]
-    assert "no text in UTF-8" in errors[7]
-    assert (8 in errors and "is no JSON" in errors[8]) if kind == "jsonl" else errors[8] is None
+    assert "not valid UTF-8" in errors[7]
+    assert (8 in errors and "not valid JSON" in errors[8]) if kind == "jsonl" else errors[8] is None
     assert not {2, 5} & set(errors) or kind == "txt"
     assert 2 not in errors
     assert found.texts == len(errors)

@@ -72,7 +72,7 @@ def test_counts_when_texts_fail_then_are_those_of_the_folder(summary: Summary, f
     assert summary.complete
     first, *rest = summary.failures
     assert (first.part, first.count, first.text) == ("alti:layer=9", 20, 0)
-    numbers = next(one for one in rest if "under 'text'" in one.error)
+    numbers = next(one for one in rest if "'text' must be" in one.error)
     assert (numbers.part, numbers.count, numbers.text) == ("text", 2, 22)  # 5 and 7 are the same mistake
     assert sum(one.count for one in rest) == 4
 

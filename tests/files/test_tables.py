@@ -1,6 +1,5 @@
-"""The same rows from every kind of table, and a clear sentence where there are none."""
+"""Texts and labels: the same from every kind of table, and errors with the facts."""
 
-import builtins
 import csv
 import json
 from collections.abc import Callable, Sequence
@@ -14,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import thalweg as tw
-from thalweg.errors import MissingExtraError
-from thalweg.files import tables
-from thalweg.files.tables import read_labelled, read_texts, stream_texts
+from thalweg.files.tables import is_empty, read_labelled, read_texts, stream_texts
 
 Row = tuple[Any, Any]
 ROWS: list[Row] = [('a "quoted, text', "good"), ("l'été, déjà", "bad"), ("日本 \u2028 x", "good"), ("'", "7")]
@@ -74,14 +71,14 @@ def test_rows_when_their_text_is_odd_then_are_the_same(tmp_path_factory: pytest.
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_labels_when_numbers_or_yes_and_no_then_become_text(kind: str, tmp_path: Path) -> None:
+def test_labels_when_numbers_or_booleans_then_become_text(kind: str, tmp_path: Path) -> None:
     file = tmp_path / f"rows.{kind}"
     WRITERS[kind](file, [("a", 1), ("b", 0)])
     assert read_labelled(file)[1] == ["1", "0"]
     WRITERS[kind](file, [("a", True), ("b", False)])
     assert read_labelled(file)[1] == ["True", "False"]
     WRITERS[kind](file, [("a", 0.5), ("b", 1.0)])
-    with pytest.raises(tw.InputError, match=r"line 1 of .* has 0.5 under 'label'"):
+    with pytest.raises(tw.InputError, match=r"line 1 of .*'label' .*got 0\.5"):
         read_labelled(file)
 
 
@@ -90,11 +87,11 @@ def test_rows_when_cells_are_empty_then_are_named(kind: str, tmp_path: Path) -> 
     file = tmp_path / f"rows.{kind}"
     WRITERS[kind](file, [("a", "x"), (" ", "y"), ("c", "x"), *[("", "z")] * 6])
     first = 1 if kind in ("csv", "tsv") else 0  # the line that names the columns
-    with pytest.raises(tw.InputError, match=f"7 of 9 rows .* nothing under 'text': lines {2 + first}, {4 + first}.*…"):
+    with pytest.raises(tw.InputError, match=f"7 of 9 rows .*empty 'text' .lines {2 + first}, {4 + first}.*…"):
         read_labelled(file)
     assert read_texts(file) == ["a", "c"]
     WRITERS[kind](file, [("a", ""), ("b", "x")])
-    with pytest.raises(tw.InputError, match=f"1 of 2 rows .* under 'label': lines {1 + first};"):
+    with pytest.raises(tw.InputError, match=rf"1 of 2 rows .*empty 'label' .lines {1 + first}\)"):
         read_labelled(file)
 
 
@@ -103,7 +100,7 @@ def test_rows_when_a_cell_is_null_then_are_named(nothing: object, tmp_path: Path
     for kind in ("jsonl", "parquet"):
         file = tmp_path / f"rows.{kind}"
         WRITERS[kind](file, [("a", 1.5), ("b", nothing)])
-        with pytest.raises(tw.InputError, match=r"1 of 2 rows .* under 'label': lines 2"):
+        with pytest.raises(tw.InputError, match=r"1 of 2 rows .*empty 'label' .lines 2"):
             read_labelled(file)
 
 
@@ -112,12 +109,12 @@ def test_empty_lines_when_at_the_end_then_do_not_count(content: str, tmp_path: P
     file = tmp_path / f"rows.{'tsv' if chr(9) in content else 'csv'}"
     file.write_text(content)
     assert read_texts(file) == ["a", "b"]
-    with pytest.raises(tw.InputError, match=r"1 of 3 rows .* lines 3"):
+    with pytest.raises(tw.InputError, match=r"1 of 3 rows .*lines 3\)"):
         read_labelled(file)
 
 
 @kinds
-def test_column_when_missing_then_those_that_are_there_are_listed(kind: str, tmp_path: Path) -> None:
+def test_column_when_missing_then_the_existing_columns_are_listed(kind: str, tmp_path: Path) -> None:
     file = tmp_path / f"rows.{kind}"
     WRITERS[kind](file, ROWS)
     with pytest.raises(tw.InputError, match="no column 'review'; the columns are 'label', 'text'"):
@@ -127,65 +124,41 @@ def test_column_when_missing_then_those_that_are_there_are_listed(kind: str, tmp
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "facts"),
     [
         ("a.csv", None, "cannot read"),
         ("a.parquet", None, "cannot read"),
-        ("a.parquet", b"PAR1 and more", "no Parquet"),
+        ("a.parquet", b"PAR1 and more", "not a readable Parquet file"),
         ("a.csv", b"", "is empty"),
         ("a.jsonl", b"\n\n", "is empty"),
         ("a.csv", b"text,label\n", "has no rows"),
         ("a.tsv", b"text\tlabel\n\n", "has no rows"),
-        ("a.tsv", "text\tlabel\nété\tx".encode("latin-1"), "no text in UTF-8"),
-        ("a.csv", b"text,label\na,x\nb,y,z\n", "line 3 of .* has 3 cells, but its first line names 2"),
+        ("a.tsv", "text\tlabel\nété\tx".encode("latin-1"), r"line 2 of .* not valid UTF-8 \(byte 0xe9 at offset 0"),
+        ("a.csv", b"text,label\na,x\nb,y,z\n", "line 3 of .* has 3 cells, expected 2"),
         ("a.tsv", b"text\tlabel\na\n", "line 2 of .* has 1 cells"),
-        ("a.csv", b'text,label\n"a,x\n', "is no CSV: unexpected end of data"),
+        ("a.csv", b'text,label\n"a,x\n', "not valid CSV: unexpected end of data"),
         ("a.csv", b"text,text,label\na,b,x\n", "more than one column 'text'"),
         ("a.jsonl", b'{"text": "a", "label": 1}\n{"text": "b"}', "line 2 of .* no column 'label'"),
-        ("a.jsonl", b'{"text": "a", "label": 1}\nb', "line 2 of .* is no JSON"),
-        ("a.jsonl", b'["a"]', "no JSON object"),
-        ("a.jsonl", b'{"text": 3, "label": 1}', "line 1 of .* has 3 under 'text'; expected a text"),
-        ("a.jsonl", rb'{"text": "\ud800", "label": 1}', "no valid Unicode"),
+        ("a.jsonl", b'{"text": "a", "label": 1}\nb', "line 2 of .* not valid JSON"),
+        ("a.jsonl", b'["a"]', "line 1 of .* not a JSON object"),
+        ("a.jsonl", b'{"text": 3, "label": 1}', "line 1 of .*'text' must be a text, got 3"),
+        ("a.jsonl", rb'{"text": "\ud800", "label": 1}', "line 1 of .*'text' is not valid Unicode"),
         ("a.txt", b"a text", r"expected one of \.csv, \.tsv"),
     ],
 )
-def test_table_when_it_cannot_be_used_then_says_why(
-    name: str, content: bytes | None, said: str, tmp_path: Path
+def test_table_when_unusable_then_the_error_has_the_facts(
+    name: str, content: bytes | None, facts: str, tmp_path: Path
 ) -> None:
     file = tmp_path / name
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(tw.InputError, match=said):
+    with pytest.raises(tw.InputError, match=facts):
         read_labelled(file)
 
 
 def test_columns_when_the_same_then_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(tw.InputError, match="two columns"):
+    with pytest.raises(tw.InputError, match="different columns, got 'text'"):
         read_labelled(tmp_path / "a.csv", "text", "text")
-
-
-def test_texts_when_long_then_are_read_and_the_limit_of_the_user_stays(tmp_path: Path) -> None:
-    before = csv.field_size_limit()
-    file = tmp_path / "long.csv"
-    write_csv(file, [("a" * 200_000, "x")])
-    assert len(read_labelled(file)[0][0]) == 200_000
-    assert csv.field_size_limit() == before
-
-
-def test_parquet_when_pyarrow_is_missing_then_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any, **more: Any) -> Any:
-        if name.startswith("pyarrow"):
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    write_parquet(tmp_path / "a.parquet", ROWS)
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtraError, match=r"install thalweg\[data\]"):
-        read_texts(tmp_path / "a.parquet")
 
 
 JUNK = b"\xff\xfe\x00\x93"
@@ -216,9 +189,9 @@ def test_stream_when_lines_are_broken_then_gives_their_errors_in_place(
 ) -> None:
     file = tmp_path / name
     file.write_bytes(content)
-    found = list(stream_texts(file))
-    assert {line: text if isinstance(text, str) else None for line, text in found} == lines
-    errors = {line: str(text) for line, text in found if not isinstance(text, str)}
+    texts = list(stream_texts(file))
+    assert {line: text if isinstance(text, str) else None for line, text in texts} == lines
+    errors = {line: str(text) for line, text in texts if not isinstance(text, str)}
     assert all(error.startswith(f"line {line} of ") for line, error in errors.items())
     with pytest.raises(tw.InputError, match=f"line {min(errors)} of "):
         read_texts(file)
@@ -228,21 +201,9 @@ def test_stream_when_lines_are_broken_then_gives_their_errors_in_place(
 def test_stream_when_parquet_has_no_unicode_then_gives_its_error_in_place(tmp_path: Path) -> None:
     values = pyarrow.array([b"one", b"\xff", b"three"]).view(pyarrow.string())
     pyarrow.parquet.write_table(pyarrow.table({"text": values}), tmp_path / "a.parquet")
-    found = dict(stream_texts(tmp_path / "a.parquet"))
-    assert (found[1], found[3]) == ("one", "three")
-    assert "line 2 of" in str(found[2])
-
-
-def test_stream_when_a_line_has_no_end_then_holds_only_its_beginning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tables, "LONGEST", 10)
-    file = tmp_path / "a.txt"
-    file.write_text("x" * 10 + "\n" + "x" * 11 + "\n" + "x" * 35 + "\nlast\n" + "x" * 22)
-    found = dict(stream_texts(file))
-    assert {line for line, text in found.items() if isinstance(text, tw.InputError)} == {2, 3, 5}
-    assert (found[1], found[4]) == ("x" * 10, "last")
-    assert "more than 10 characters" in str(found[3])
+    texts = dict(stream_texts(tmp_path / "a.parquet"))
+    assert (texts[1], texts[3]) == ("one", "three")
+    assert "line 2 of" in str(texts[2])
 
 
 @kinds
@@ -255,3 +216,40 @@ def test_stream_when_stopped_early_then_has_not_read_the_rest(kind: str, tmp_pat
         with file.open("ab") as more:
             more.write(b"\0")
     assert next(stream)[1] == "text 1"
+
+
+def test_cell_when_null_blank_or_nan_then_is_empty() -> None:
+    assert all(is_empty(cell) for cell in (None, "", " \t", float("nan")))
+    assert not any(is_empty(cell) for cell in ("a", 0, False, 0.0))
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "tsv"])
+def test_texts_when_in_a_column_of_another_name_then_are_read(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / f"rows.{kind}"
+    rows = [('"one', 1), ("two", 1), ("three", 1)]
+    if kind == "jsonl":
+        file.write_text("\n".join(json.dumps({"review": text, "label": label}) for text, label in rows))
+    else:
+        file.write_text("\n".join(["label\treview", *(f"{label}\t{text}" for text, label in rows)]))
+    assert read_texts(file, "review", 2) == ['"one', "two"]
+    with pytest.raises(tw.InputError, match="no column 'nothing'"):
+        read_texts(file, "nothing", None)
+
+
+@pytest.mark.parametrize(
+    ("content", "facts"),
+    [
+        (None, "cannot read"),
+        (b"", "is empty"),
+        (b" \n\n", "is empty"),
+        (b"\xff\xfe\x00junk", "line 1 of .* NUL byte"),
+        (b"\xffjunk", "line 1 of .* not valid UTF-8 .byte 0xff"),
+        (b"a\0", "line 1 of .* NUL byte"),
+    ],
+)
+def test_file_when_it_holds_no_texts_then_is_refused(content: bytes | None, facts: str, tmp_path: Path) -> None:
+    file = tmp_path / "texts.txt"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(tw.InputError, match=facts):
+        read_texts(file)

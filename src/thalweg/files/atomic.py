@@ -1,4 +1,4 @@
-"""Atomic files: written whole or not at all; safetensors with a JSON header."""
+"""Atomic files, and safetensors with a JSON header."""
 
 import json
 import os
@@ -15,13 +15,12 @@ from thalweg.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-
 DRAFT = ".draft"
 
 
 @contextmanager
 def draft_of(path: Path) -> Iterator[str]:
-    """A draft beside the file that replaces it once complete: a killed process leaves the old file intact."""
+    """Yield a draft that replaces the file once complete; a killed process leaves the old file intact."""
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=DRAFT)
     os.close(handle)
     try:
@@ -38,7 +37,7 @@ def draft_of(path: Path) -> Iterator[str]:
 
 
 def make_folder(path: Path) -> None:
-    """The folder of a run, if it is not there."""
+    """Create the folder of a run if it does not exist."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
@@ -48,7 +47,7 @@ def make_folder(path: Path) -> None:
 
 
 def check_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """Refuse to go on with a run in a folder that was asked for something else."""
+    """Raise if a folder holds a run with other options."""
     different = [name for name in dict.fromkeys([*there, *here]) if there.get(name) != here.get(name)]
     if different:
         raise InputError(
@@ -59,7 +58,7 @@ def check_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) ->
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder for as long as something is written into it; once killed, it is free."""
+    """Lock a folder against other processes; the lock of a killed process is released."""
     try:
         import fcntl
     except ImportError:  # Windows has no such locks
@@ -86,32 +85,32 @@ def write_tensors(path: Path, tensors: Mapping[str, "Tensor"], header: Mapping[s
     import torch
     from safetensors.torch import save_file
 
-    whole = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+    contiguous = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     with draft_of(path) as draft:
-        save_file(whole, draft, metadata={"thalweg": json.dumps(header, allow_nan=False)})
+        save_file(contiguous, draft, metadata={"thalweg": json.dumps(header, allow_nan=False)})
 
 
 def read_tensors(
-    path: Path, what: str, framework: Literal["pt", "numpy"] = "pt"
+    path: Path, content: str, framework: Literal["pt", "numpy"] = "pt"
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read the (tensors, header) that `write_tensors` wrote; `what` names the expected content in errors."""
-    with _tensors(path, what, framework) as (file, header):
+    """Read the (tensors, header) that `write_tensors` wrote; `content` names what is expected in errors."""
+    with _tensors(path, content, framework) as (file, header):
         return {name: file.get_tensor(name) for name in file.keys()}, header  # noqa: SIM118 - a file is not iterable
 
 
-def read_header_of_tensors(path: Path, what: str) -> dict[str, Any]:
+def read_header_of_tensors(path: Path, content: str) -> dict[str, Any]:
     """Read the header alone; a truncated file is an error."""
-    with _tensors(path, what, "numpy") as (_, header):
+    with _tensors(path, content, "numpy") as (_, header):
         return header
 
 
 @contextmanager
-def _tensors(path: Path, what: str, framework: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+def _tensors(path: Path, content: str, framework: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     try:
         with safe_open(str(path), framework=framework) as file:
             header = json.loads((file.metadata() or {}).get("thalweg", "null"))
             if not isinstance(header, dict):
-                raise InputError(f"{path} is not {what} saved by Thalweg: it has no Thalweg header")
+                raise InputError(f"{path} is not {content} saved by Thalweg: it has no Thalweg header")
             yield file, header
     except (OSError, SafetensorError, json.JSONDecodeError) as error:
-        raise InputError(f"cannot read {what} from {path}: {error}") from error
+        raise InputError(f"cannot read {content} from {path}: {error}") from error

@@ -1,8 +1,8 @@
-"""Run folders: one lock, one identity and one way to resume for everything that takes long.
+"""Run folders: one lock, one identity and one way to resume for every long-running command.
 
-A run folder holds `run.json`, which says what the run depends on, and files that are written atomically. A run can be
-resumed if its identity is the same: weights, config, tokenizer, data, options, schema and version. Anything else is
-refused before a file is touched.
+A run folder holds `run.json` with the identity of the run, and files that are written atomically. A run resumes if its
+identity is the same: weights, config, tokenizer, data, options, schema and version. Otherwise opening the folder raises
+before any file is changed.
 """
 
 import json
@@ -21,12 +21,12 @@ from thalweg.files.atomic import DRAFT, draft_of, read_tensors, write_tensors
 from thalweg.version import __version__
 
 HEADER, LOCK = "run.json", "run.lock"
-SHOWN = 80  # characters of a value in an error
+SHOWN_CHARACTERS = 80  # of a value in an error
 
 
 @dataclass(frozen=True)
 class RunKind:
-    """A kind of run, as errors name it, and the version of its file formats."""
+    """The name of a kind of run in errors, and the version of its file formats."""
 
     name: str  # "bench", "corpus", …
     schema: int
@@ -34,20 +34,20 @@ class RunKind:
 
 @dataclass(frozen=True)
 class RunHeader:
-    """What a run depends on (`identity`), and what it reports about its origin (`provenance`)."""
+    """Everything a run depends on (`identity`), and the origin that it reports (`provenance`)."""
 
     identity: Mapping[str, Any]
     provenance: Mapping[str, str]
 
     @property
     def digest(self) -> str:
-        """A short name for the identity, equal for equal runs."""
+        """Digest of the identity, equal for equal runs."""
         return text_digest([json.dumps(self.identity, sort_keys=True)])
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of one run while its lock is held; get one from `open_run`."""
+    """The folder of a run while its lock is held, as `open_run` yields it."""
 
     path: Path
     kind: RunKind
@@ -55,7 +55,7 @@ class RunFolder:
 
     @contextmanager
     def draft(self, name: str) -> Iterator[Path]:
-        """A path to write to, which becomes the file of this name once it is complete."""
+        """Yield a path to write to, which becomes the file of this name once complete."""
         with self._reported(), draft_of(self.path / name) as draft:
             yield Path(draft)
 
@@ -69,7 +69,7 @@ class RunFolder:
             write_tensors(self.path / name, tensors, {"run": self.header.digest, **header})
 
     def read_tensors(self, name: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The tensors and header of a file of this run; None if it has not been written."""
+        """The tensors and header of a file of this run; None if the file does not exist."""
         file = self.path / name
         if not file.exists():
             return None
@@ -86,7 +86,7 @@ class RunFolder:
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
-        """Turn a failure of the file system into an error that says what is safe."""
+        """Turn a failure of the file system into an error that explains how to resume."""
         try:
             yield
         except (OSError, SafetensorError) as error:
@@ -94,7 +94,7 @@ class RunFolder:
 
 
 def read_header(path: Path, kind: RunKind) -> RunHeader:
-    """Read what a run depends on, also while it is being written."""
+    """Read the header of a run, which may still be running."""
     try:
         header = json.loads((path / HEADER).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -102,9 +102,9 @@ def read_header(path: Path, kind: RunKind) -> RunHeader:
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path / HEADER}: {error}") from error
     parts = header if isinstance(header, dict) else {}
-    found_kind, schema = parts.get("kind"), parts.get("schema")
-    if found_kind != kind.name:
-        raise InputError(f"{path} holds a {found_kind} run, expected a {kind.name} run")
+    name, schema = parts.get("kind"), parts.get("schema")
+    if name != kind.name:
+        raise InputError(f"{path} holds a {name} run, expected a {kind.name} run")
     if schema != kind.schema:
         raise InputError(
             f"{path} was written by an incompatible version (schema {schema}, expected {kind.schema}); choose another "
@@ -112,7 +112,7 @@ def read_header(path: Path, kind: RunKind) -> RunHeader:
         )
     identity, provenance = parts.get("identity"), parts.get("provenance")
     if not isinstance(identity, dict) or not isinstance(provenance, dict):
-        raise InputError(f"{path / HEADER} lacks a part of the header; restore it, or choose another folder")
+        raise InputError(f"{path / HEADER} is incomplete; restore it, or choose another folder")
     run = RunHeader(identity, provenance)
     if parts.get("digest") != run.digest:
         raise InputError(
@@ -125,10 +125,10 @@ def read_header(path: Path, kind: RunKind) -> RunHeader:
 def open_run(
     path: Path, kind: RunKind, identity: Mapping[str, Any], provenance: Mapping[str, str]
 ) -> Iterator[RunFolder]:
-    """Start a run in a new or empty folder, or resume the same run; other processes are kept out meanwhile.
+    """Start a run in a new or empty folder, or resume the same run, with the folder locked.
 
-    Raises before anything is written if the folder holds another run or foreign files, or if another process is
-    writing to it. What a killed run left half written is removed.
+    Raises before anything is written if the folder holds another run or other files, or if another process is writing
+    to it. Drafts of a killed run are removed.
     """
     header = RunHeader({**identity, "schema": kind.schema, "thalweg": __version__}, dict(provenance))
     _check_foreign(path, kind)
@@ -147,7 +147,7 @@ def open_run(
         for draft in path.glob(f"*{DRAFT}"):
             draft.unlink(missing_ok=True)
         if (path / HEADER).exists():
-            _check_same(path, read_header(path, kind), header)  # another process may have written it meanwhile
+            _check_same(path, read_header(path, kind), header)  # another process may have started it in the meantime
         else:
             described = {"kind": kind.name, "schema": kind.schema, "digest": header.digest}
             folder.write_json(HEADER, {**described, "identity": header.identity, "provenance": header.provenance})
@@ -157,7 +157,7 @@ def open_run(
 
 
 def _check_foreign(path: Path, kind: RunKind) -> None:
-    """Raise for a file, and for a folder that holds anything but a run."""
+    """Raise for a file, and for a folder without a run that is not empty."""
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file, expected a new or empty folder")
     if not path.is_dir() or (path / HEADER).exists():
@@ -173,13 +173,13 @@ def _is_header_draft(entry: Path) -> bool:
     return entry.name.startswith(HEADER) and entry.name.endswith(DRAFT)
 
 
-def _check_same(path: Path, there: RunHeader, here: RunHeader) -> None:
-    names = dict.fromkeys([*there.identity, *here.identity])
-    plain = json.loads(json.dumps(here.identity))  # as the file has it
+def _check_same(path: Path, stored: RunHeader, current: RunHeader) -> None:
+    names = dict.fromkeys([*stored.identity, *current.identity])
+    plain = json.loads(json.dumps(current.identity))  # tuples become lists, as in the file
     different = [
-        f"{name} ({_short(there.identity.get(name))} there, {_short(plain.get(name))} here)"
+        f"{name} ({_short(stored.identity.get(name))} there, {_short(plain.get(name))} here)"
         for name in names
-        if there.identity.get(name) != plain.get(name)
+        if stored.identity.get(name) != plain.get(name)
     ]
     if different:
         raise InputError(
@@ -190,11 +190,11 @@ def _check_same(path: Path, there: RunHeader, here: RunHeader) -> None:
 
 def _short(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 
 
 def _refuse_write(path: Path, error: Exception) -> NoReturn:
     reason = getattr(error, "strerror", None) or error
     raise InputError(
-        f"cannot write to {path}: {reason}; what was written before is intact, and the same command resumes the run"
+        f"cannot write to {path}: {reason}; finished files are intact, and the same command resumes the run"
     ) from error

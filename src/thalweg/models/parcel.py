@@ -1,6 +1,6 @@
-"""A subject as it is sent to another process: the model without its weights, and these as plain arrays beside it.
+"""A subject as it is sent to another process: the model without weights, and the weights as plain arrays.
 
-Arrays are what processes of one machine can share; the model that arrives reads them where they lie.
+Processes on one machine share arrays; the unpacked model reads its weights from there without a copy.
 """
 
 import copy
@@ -14,12 +14,13 @@ from jaxtyping import UInt8
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from thalweg.models.load import Subject, Task
+from thalweg.models.subject import Subject
+from thalweg.models.tasks import Task
 
 
 @dataclass(frozen=True, eq=False)
 class Weight:
-    """What stands in a model for one of its tensors."""
+    """A placeholder for one tensor of a model, with its bytes."""
 
     data: UInt8[np.ndarray, "byte"]
     shape: torch.Size
@@ -30,7 +31,7 @@ class Weight:
 
 @dataclass(frozen=True, eq=False)
 class Parcel:
-    """The very model of a subject, whether it came from a folder or was built by hand."""
+    """Everything a subject consists of, ready to be pickled."""
 
     model: nn.Module
     weights: tuple[Weight, ...]
@@ -41,18 +42,18 @@ class Parcel:
 
 
 def pack(subject: Subject) -> Parcel:
-    """Leave the model as it is, and give one like it in which a `Weight` stands for every tensor."""
+    """Copy the model with a `Weight` in place of every tensor; the subject itself is not changed."""
     model = subject.model
-    tensors = {id(one): one for one in (*model.parameters(), *model.buffers()) if type(one) in (Tensor, nn.Parameter)}
-    weights = {key: _weight(one) for key, one in tensors.items()}
-    memo: dict[int, Any] = dict(weights)  # what is in a memo counts as copied already
+    tensors = {id(t): t for t in (*model.parameters(), *model.buffers()) if type(t) in (Tensor, nn.Parameter)}
+    weights = {key: _weight(tensor) for key, tensor in tensors.items()}
+    memo: dict[int, Any] = dict(weights)  # deepcopy takes what is in the memo instead of copying
     stripped = copy.deepcopy(model, memo)
     return Parcel(stripped, tuple(weights.values()), model.device.type, subject.tokenizer, subject.task, subject.name)
 
 
 def unpack(parcel: Parcel) -> Subject:
-    """The subject again, its weights where the parcel has them; on the device that it came from, if that is another."""
-    memo: dict[int, Any] = {id(one): _tensor(one) for one in parcel.weights}
+    """Rebuild the subject on the type of device it came from; on the CPU, weights are not copied."""
+    memo: dict[int, Any] = {id(weight): _tensor(weight) for weight in parcel.weights}
     model: Any = copy.deepcopy(parcel.model, memo)
     return Subject(model.to(parcel.device), parcel.tokenizer, parcel.task, parcel.name)
 
@@ -64,7 +65,7 @@ def _weight(tensor: Tensor) -> Weight:
 
 def _tensor(weight: Weight) -> Tensor:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes into weights
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # weights are only read
         data = torch.from_numpy(weight.data)
     tensor = data.view(weight.dtype).view(weight.shape)
     return nn.Parameter(tensor, weight.requires_grad) if weight.kind is nn.Parameter else tensor
