@@ -81,7 +81,7 @@ def test_file_when_it_holds_no_texts_then_is_named(tmp_path: Path, content: byte
 def test_file_when_it_has_one_line_then_is_refused(model: str, tmp_path: Path) -> None:
     file = tmp_path / "texts.txt"
     file.write_text(SENTENCE)
-    with pytest.raises(tw.InputError, match="got 1$"):
+    with pytest.raises(tw.InputError, match=r"got 1$"):
         run("--file", str(file), "--model", model)
 
 
