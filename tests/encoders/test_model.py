@@ -1,4 +1,4 @@
-"""The transformers model around that attention, as any other model and as the theory promises."""
+"""The transformers model with this attention: like any other model, and identifiable as the theory predicts."""
 
 from pathlib import Path
 from typing import Any
@@ -50,12 +50,12 @@ def test_model_when_padded_or_eager_then_gives_the_same(name: str) -> None:
     mask = (padded != 0).long()
     torch.testing.assert_close(model(padded, mask).logits, alone)
     model.set_attn_implementation("eager")
-    found = model(padded, mask, output_attentions=True)
-    torch.testing.assert_close(found.logits, alone)
-    assert len(found.attentions) == 3 and not found.attentions[0][..., 6:].any()
+    output = model(padded, mask, output_attentions=True)
+    torch.testing.assert_close(output.logits, alone)
+    assert len(output.attentions) == 3 and not output.attentions[0][..., 6:].any()
 
 
-def test_model_when_labels_are_given_then_loss_can_be_learnt_from_with_checkpointing_too() -> None:
+def test_model_when_called_with_labels_then_gradients_are_the_same_with_checkpointing() -> None:
     gradients = []
     for checkpointing in (False, True):
         model = BY_NAME["identifiable_add"].build().train()
@@ -68,37 +68,38 @@ def test_model_when_labels_are_given_then_loss_can_be_learnt_from_with_checkpoin
             model.gradient_checkpointing_enable()
         model(words(3, 7), labels=torch.tensor([0, 1, 2])).loss.backward()
         gradients.append([parameter.grad for parameter in model.parameters()])
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other)
-        assert one.any()
+    for plain, checkpointed in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, checkpointed)
+        assert plain.any()
 
 
-def test_model_when_inputs_do_not_fit_then_says_what_was_expected() -> None:
+def test_model_when_inputs_are_too_long_or_missing_then_are_refused() -> None:
     model = BY_NAME["identifiable_add"].build()
-    with pytest.raises(InputError, match="positions for 64"):
+    with pytest.raises(InputError, match=r"65 tokens.*positions for 64"):
         model(words(1, 65))
-    with pytest.raises(InputError, match="either input_ids or inputs_embeds"):
+    with pytest.raises(InputError, match="input_ids and inputs_embeds"):
         model()
 
 
 @pytest.mark.parametrize(
-    ("sizes", "said"),
+    ("sizes", "fact"),
     [
-        ({"value_size": 129}, "at most the width"),
-        ({"key_size": -1}, "from 1"),
-        ({"combine": "both"}, "'con'"),
-        ({"num_attention_heads": 3}, "do not divide"),
-        ({"num_hidden_layers": 0}, "num_hidden_layers"),
-        ({"dropout": 1.0}, "dropout"),
+        ({"value_size": 129}, "at most the width 128, got 129"),
+        ({"key_size": -1}, "key_size .*got -1"),
+        ({"combine": "both"}, "'con'.*got 'both'"),
+        ({"num_attention_heads": 3}, "128 .*3 heads"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers .*got 0"),
+        ({"dropout": 1.0}, r"dropout .*got 1\.0"),
+        ({"pad_token_id": 8000}, "pad_token_id .*8000, got 8000"),
     ],
 )
-def test_config_when_sizes_do_not_fit_then_says_what_was_expected(sizes: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_config_when_sizes_are_wrong_then_are_refused_with_their_value(sizes: dict[str, Any], fact: str) -> None:
+    with pytest.raises(InputError, match=fact):
         IdentifiableConfig(**sizes)
 
 
 @each
-def test_folder_when_loaded_then_everything_works_on_it(name: str, tmp_path: Path) -> None:
+def test_folder_when_loaded_then_every_question_can_be_answered(name: str, tmp_path: Path) -> None:
     subject = tw.load(save_folder(tmp_path, name))
     text = "the old film is very good"
     assert tw.explain(subject, text, "alti").receipt.checks
@@ -108,7 +109,7 @@ def test_folder_when_loaded_then_everything_works_on_it(name: str, tmp_path: Pat
 
 
 def counted(combine: str, tokens: int) -> tuple[tw.Subject, torch.Tensor]:
-    """An encoder of width 32 with 4 heads and 2 layers; the text has as many tokens as asked for."""
+    """An encoder of width 32 with 4 heads and 2 layers, and a text of this many tokens."""
     sizes = {key: SIZES[key] for key in ("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads")}
     torch.manual_seed(0)
     config = IdentifiableConfig(**sizes, num_hidden_layers=2, key_size=3, combine=combine)
@@ -125,48 +126,47 @@ def test_trust_when_a_text_is_as_long_as_values_are_wide_then_certifies_and_beyo
 ) -> None:
     """n ≤ value_size + 1 and full rank: no other distribution has the same output.
 
-    Values as wide as the model lose one dimension: what comes out of a LayerNorm has only width − 1 of them. In double
-    precision, since the smallest singular values of nearly square matrices go under in single precision.
+    Values as wide as the model lose one dimension, because the output of a LayerNorm has width − 1 of them. In double
+    precision: single precision loses the smallest singular values of nearly square matrices.
     """
     subject, ids = counted(combine, certified + 2)
     subject.model.double()
     fits = tw.trust(subject, ids[:, :certified])
     assert fits.counts()["identifiable"] == len(fits.heads) == 8
     for head in range(4):
-        found = tw.intervals(subject, ids[:, :certified], layer=1, head=head, target=0)
-        assert float(found.widths.max()) == 0.0
+        ranges = tw.intervals(subject, ids[:, :certified], layer=1, head=head, target=0)
+        assert float(ranges.widths.max()) == 0.0
     for beyond in (1, 2):
-        found = tw.trust(subject, ids[:, : certified + beyond])
-        assert found.counts()["identifiable"] == 0
-        assert {one.ambiguity for one in found.heads} == {beyond}
-    assert {one.longest for one in found.heads} == {certified}
+        longer = tw.trust(subject, ids[:, : certified + beyond])
+        assert longer.counts()["identifiable"] == 0
+        assert {head.ambiguity for head in longer.heads} == {beyond}
+    assert {head.longest for head in longer.heads} == {certified}
     assert float(tw.intervals(subject, ids, layer=1, head=0, target="all").widths.max()) > 1e-3
 
 
-def test_trust_when_in_single_precision_then_certifies_three_quarters_of_that() -> None:
+def test_trust_when_in_single_precision_then_certifies_three_quarters_of_the_width() -> None:
     subject, ids = counted("add", 24)
-    found = tw.trust(subject, ids)
-    assert found.counts()["identifiable"] == 8
+    assert tw.trust(subject, ids).counts()["identifiable"] == 8
     assert all(float(tw.intervals(subject, ids, layer=1, head=h).widths.max()) == 0.0 for h in range(4))
 
 
 @pytest.mark.parametrize("tokens", [6, 9, 10, 12, 30])
 @pytest.mark.parametrize("combine", ["con", "add"])
-def test_layers_when_only_their_output_is_known_then_leave_as_much_open_added_as_concatenated(
+def test_layers_when_only_their_output_is_known_then_are_as_ambiguous_added_as_concatenated(
     combine: str, tokens: int
 ) -> None:
-    """H·(n − 1) − width dimensions in both: adding makes single heads readable, given their outputs, not layers."""
+    """H·(n − 1) − width free dimensions in both: adding makes single heads identifiable from their outputs only."""
     heads, width = 4, 32
     subject, ids = counted(combine, tokens)
-    for one in tw.trust(subject, ids).layers:
-        assert one.heads_added == (combine == "add")
-        assert one.ambiguity_together == max(0, heads * (tokens - 1) - width)
-        assert one.ambiguity_apart == (one.ambiguity_together if combine == "con" else 0)
-        assert one.separable == (combine == "con" or tokens <= 9)
+    for layer in tw.trust(subject, ids).layers:
+        assert layer.heads_added == (combine == "add")
+        assert layer.ambiguity_together == max(0, heads * (tokens - 1) - width)
+        assert layer.ambiguity_apart == (layer.ambiguity_together if combine == "con" else 0)
+        assert layer.separable == (combine == "con" or tokens <= 9)
 
 
-def test_added_heads_when_they_change_together_then_the_model_does_not_notice_though_each_head_did() -> None:
-    """The limit, shown on the model itself: other attention of all heads, the same layer output, the same logits."""
+def test_added_heads_when_all_change_together_then_the_logits_stay_though_each_output_changes() -> None:
+    """The limit, shown on the model itself: other attention in all heads, the same layer output, the same logits."""
     subject, ids = counted("add", 16)
     capture = subject.capture({"input_ids": ids})
     assert isinstance(capture, tw.Capture)
@@ -176,8 +176,8 @@ def test_added_heads_when_they_change_together_then_the_model_does_not_notice_th
     written = (values @ block.projection.double()).flatten(0, 1)
     shown = torch.cat([written, torch.eye(4, dtype=torch.float64).repeat_interleave(16, 0)], 1)  # outputs and row sums
     elsewhere = np.random.default_rng(0).normal(size=4 * 16)
-    found = linprog(elsewhere, A_eq=shown.mT.numpy(), b_eq=(weights.flatten() @ shown).numpy(), bounds=(0, 1))
-    other = torch.tensor(found.x).unflatten(0, (4, 16))
+    solution = linprog(elsewhere, A_eq=shown.mT.numpy(), b_eq=(weights.flatten() @ shown).numpy(), bounds=(0, 1))
+    other = torch.tensor(solution.x).unflatten(0, (4, 16))
     moved = (other - weights).abs().sum(1) / 2
     assert float(moved.min()) > 0.05  # of each head's attention
     outputs = torch.einsum("hk,hkv->hv", other, values)
@@ -199,27 +199,27 @@ def test_added_heads_when_they_change_together_then_the_model_does_not_notice_th
 
 
 @pytest.mark.parametrize("bias", [0.0, 30.0, 1e5])
-def test_layer_when_values_have_a_large_bias_then_leaves_no_less_open_than_its_heads(bias: float) -> None:
-    """A bias is the same for all keys, and rows sum to one; at worst rounding hides the rest, from both alike."""
+def test_layer_when_values_have_a_large_bias_then_is_at_least_as_ambiguous_as_its_heads(bias: float) -> None:
+    """A bias is the same for all keys, and rows sum to one; at worst rounding hides the rest from both alike."""
     model = BY_NAME["bert"].build()
     generator = torch.Generator().manual_seed(0)
     for name, parameter in model.named_parameters():
         if name.endswith("value.bias"):
             parameter.data += bias * torch.randn(parameter.shape, generator=generator)
-    for one in tw.trust(tw.load(model), words(1, 9)).layers:
-        assert one.ambiguity_together >= one.ambiguity_apart
-        assert one.separable == (one.ambiguity_together == one.ambiguity_apart)
-        assert bias or one.separable
+    for layer in tw.trust(tw.load(model), words(1, 9)).layers:
+        assert layer.ambiguity_together >= layer.ambiguity_apart
+        assert layer.separable == (layer.ambiguity_together == layer.ambiguity_apart)
+        assert bias or layer.separable
 
 
-def test_layers_when_one_direction_of_the_projection_is_lost_then_it_is_named_and_counted_once() -> None:
+def test_layers_when_the_projection_loses_a_direction_then_it_is_named_and_counted_once() -> None:
     model: Any = BY_NAME["bert"].build()
     weight = model.bert.encoder.layer[1].attention.output.dense.weight
     with torch.no_grad():
         u, sizes, v = torch.linalg.svd(weight)
         sizes[-1] = 0
         weight.copy_(u * sizes @ v)
-    whole, lacking, _ = tw.trust(tw.load(model), words(1, 12)).layers
-    assert whole.separable
+    intact, lacking, _ = tw.trust(tw.load(model), words(1, 12)).layers
+    assert intact.separable
     assert lacking.ambiguity_together == lacking.ambiguity_apart + 1
     assert "nearly singular" in lacking.sentence() and not lacking.heads_added

@@ -1,4 +1,4 @@
-"""The nearest candidate: ties are counted fairly, lenient is never less than strict, pieces make the whole."""
+"""The nearest candidate: fractional ties, lenient at least strict, search in chunks."""
 
 import torch
 from hypothesis import given as examples
@@ -19,14 +19,14 @@ def test_ties_when_three_candidates_are_equal_then_each_has_a_third() -> None:
     torch.testing.assert_close(lenient.hits, torch.tensor([2 / 3, 2 / 3, 1 / 3, 1.0]))
 
 
-def test_distances_when_written_out_then_order_is_that_of_similarity() -> None:
+def test_similarity_when_compared_with_distances_then_has_the_same_order() -> None:
     generator = torch.Generator().manual_seed(0)
-    given, candidates = torch.randn(5, 3, generator=generator), torch.randn(9, 3, generator=generator)
-    near, _ = similarity("l2", given, candidates)
-    expected = (given[:, None] - candidates[None]).square().sum(-1)
+    estimates, candidates = torch.randn(5, 3, generator=generator), torch.randn(9, 3, generator=generator)
+    near, _ = similarity("l2", estimates, candidates)
+    expected = (estimates[:, None] - candidates[None]).square().sum(-1)
     assert torch.equal(near.argsort(1, descending=True), expected.argsort(1))
-    near, _ = similarity("cosine", given, candidates)
-    torch.testing.assert_close(near, torch.cosine_similarity(given[:, None], candidates[None], dim=-1))
+    near, _ = similarity("cosine", estimates, candidates)
+    torch.testing.assert_close(near, torch.cosine_similarity(estimates[:, None], candidates[None], dim=-1))
 
 
 def test_norm_when_compared_by_cosine_then_all_are_tied() -> None:
@@ -36,19 +36,19 @@ def test_norm_when_compared_by_cosine_then_all_are_tied() -> None:
 
 
 @examples(st.integers(0, 10_000), st.integers(1, 11))
-def test_candidates_when_searched_in_pieces_then_are_found_as_all_at_once(seed: int, step: int) -> None:
+def test_candidates_when_searched_in_chunks_then_hits_are_those_of_one_search(seed: int, step: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     near = torch.randint(0, 4, (6, 12), generator=generator).double()  # many ties
     right = torch.rand(6, 12, generator=generator) < 0.3
     slack = torch.full((6, 1), 1e-9, dtype=torch.float64)
-    whole = Nearest.of(near, slack, right)
-    found: Nearest | None = None
+    at_once = Nearest.of(near, slack, right)
+    merged: Nearest | None = None
     for start in range(0, 12, step):
-        piece = Nearest.of(near[:, start : start + step], slack, right[:, start : start + step], start)
-        found = piece if found is None else found.merged(piece, slack)
-    assert found is not None
-    torch.testing.assert_close(found.hits, whole.hits)
-    assert_among_best(near, found.first)
+        chunk = Nearest.of(near[:, start : start + step], slack, right[:, start : start + step], start)
+        merged = chunk if merged is None else merged.merged(chunk, slack)
+    assert merged is not None
+    torch.testing.assert_close(merged.hits, at_once.hits)
+    assert_among_best(near, merged.first)
 
 
 @examples(st.integers(0, 10_000))
@@ -66,7 +66,7 @@ def assert_among_best(near: Tensor, first: Tensor) -> None:
     torch.testing.assert_close(near.gather(1, first[:, None])[:, 0], near.amax(1))
 
 
-def test_lengths_when_they_differ_in_the_last_digits_then_are_told_apart() -> None:
+def test_lengths_when_they_differ_in_the_last_digits_then_are_distinguished() -> None:
     lengths = (10 + torch.linspace(0, 1e-2, 100))[:, None]
     near, slack = similarity("l2", lengths, lengths)
     assert float(Nearest.of(near, slack, torch.eye(100, dtype=torch.bool)).hits.min()) == 1.0

@@ -1,4 +1,4 @@
-"""States between layers: what the model itself calls them, whatever else is in the batch."""
+"""States between layers: those that the model itself returns, whatever else is in the batch."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def test_states_when_read_then_are_the_models_own_hidden_states(family: str) -> 
     with torch.no_grad():
         own = subject.model(**states.encoded.inputs, output_hidden_states=True).hidden_states
     assert len(states.layers) == len(own)
-    normed_top = family in ("gpt2", "llama", "opt", "gemma2", "phi")  # there the last one is given after the final norm
+    normed_top = family in ("gpt2", "llama", "opt", "gemma2", "phi")  # they return the last state after the final norm
     for state, expected in list(zip(states.layers, own, strict=True))[: -1 if normed_top else None]:
         torch.testing.assert_close(state, expected[0], atol=1e-5, rtol=1e-5)
 
@@ -29,14 +29,14 @@ def test_states_when_texts_are_padded_together_then_are_those_of_each_alone(fami
     subject = tiny_subject(family)
     together = read_states(subject, TEXTS)
     assert len({text.stop - text.start for text in together.texts}) > 1
-    for text, place in zip(TEXTS, together.texts, strict=True):
+    for text, tokens in zip(TEXTS, together.texts, strict=True):
         alone = read_states(subject, [text])
-        torch.testing.assert_close(together.layers[:, place], alone.layers, atol=2e-5, rtol=1e-4)
-        assert torch.equal(together.ids[place], alone.ids)
-        assert torch.equal(together.special[place], alone.special)
+        torch.testing.assert_close(together.layers[:, tokens], alone.layers, atol=2e-5, rtol=1e-4)
+        assert torch.equal(together.ids[tokens], alone.ids)
+        assert torch.equal(together.special[tokens], alone.special)
 
 
-def test_last_state_when_a_decoder_norms_it_then_is_what_the_norm_was_given() -> None:
+def test_last_state_when_a_decoder_norms_it_then_is_the_input_of_the_norm() -> None:
     subject = tiny_subject("llama")
     states = read_states(subject, [SENTENCE])
     with torch.no_grad():
@@ -45,18 +45,18 @@ def test_last_state_when_a_decoder_norms_it_then_is_what_the_norm_was_given() ->
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "gpt2", "llama", "albert"])
-def test_words_when_embedded_at_every_position_then_are_what_the_model_embeds_there(family: str) -> None:
+def test_words_when_embedded_at_every_position_then_equal_the_model_embeddings(family: str) -> None:
     subject = tiny_subject(family)
     states = read_states(subject, [SENTENCE])
     before = snapshot(subject.model)
-    words = torch.cat([candidates for _, candidates in words_at_positions(subject, states)])
+    words = torch.cat([embedded for _, embedded in words_at_positions(subject, states)])
     assert snapshot(subject.model) == before
     places = torch.arange(len(states.ids))
     torch.testing.assert_close(words[states.ids, places], states.layers[0])
 
 
 @pytest.mark.parametrize("family", ["t5", "bart", "vit"])
-def test_states_when_a_model_has_no_one_stack_of_text_then_are_refused(family: str) -> None:
+def test_states_when_the_model_is_not_one_stack_over_text_then_are_refused(family: str) -> None:
     subject = tw.load(BY_NAME[family].build(), tiny_subject().tokenizer)
-    with pytest.raises(tw.InputError, match=r"encoder-decoder|reads no text"):
+    with pytest.raises(tw.InputError, match=r"encoder-decoder|does not read text"):
         read_states(subject, sentences(2))

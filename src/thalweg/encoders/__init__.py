@@ -1,4 +1,4 @@
-"""Encoders whose attention is identifiable by construction: small keys, wide values, heads that may be added."""
+"""Encoders with attention that is identifiable by construction: small keys, wide values, added heads."""
 
 from thalweg.encoders.attention import HeadProjections, MultiheadAttention
 from thalweg.encoders.encoder import TransformerEncoder, TransformerEncoderLayer

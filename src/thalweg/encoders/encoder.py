@@ -1,4 +1,4 @@
-"""Encoder layers and stacks around that attention, with the conventions of `torch.nn.TransformerEncoder`."""
+"""Encoder layers and stacks with this attention, following the conventions of `torch.nn.TransformerEncoder`."""
 
 from copy import deepcopy
 from typing import Literal
@@ -6,33 +6,35 @@ from typing import Literal
 from torch import Tensor, nn
 from transformers.activations import ACT2FN
 
-from thalweg.encoders.attention import Combine, MultiheadAttention
+from thalweg.encoders.attention import Combine, MultiheadAttention, check_integer
 from thalweg.errors import InputError
 
 Activation = Literal["relu", "gelu"]
 
 
 class PostNorm(nn.Module):
-    """What follows attention in a layer: x₁ = LN(x + attended), LN(x₁ + W₂ f(W₁ x₁))."""
+    """The part of a layer after attention: x₁ = LN(x + attended), LN(x₁ + W₂ f(W₁ x₁))."""
 
     def __init__(self, width: int, inner: int, dropout: float, activation: str, eps: float) -> None:
         super().__init__()
         if activation not in ACT2FN:
-            raise InputError(f"activation was given {activation!r}; expected one such as 'relu' or 'gelu'")
+            raise InputError(
+                f"unknown activation {activation!r}; expected a name that transformers knows, such as 'relu' or 'gelu'"
+            )
         self.linear1, self.linear2 = nn.Linear(width, inner), nn.Linear(inner, width)
         self.norm1, self.norm2 = nn.LayerNorm(width, eps=eps), nn.LayerNorm(width, eps=eps)
         self.dropout, self.dropout1, self.dropout2 = (nn.Dropout(dropout) for _ in range(3))
         self.activation = ACT2FN[activation]
 
-    def after(self, given: Tensor, attended: Tensor) -> Tensor:
-        """The layer's output, from its input and what attention made of it."""
-        state = self.norm1(given + self.dropout1(attended))
+    def after(self, residual: Tensor, attended: Tensor) -> Tensor:
+        """The layer's output, from its input and the output of attention."""
+        state = self.norm1(residual + self.dropout1(attended))
         inner = self.dropout(self.activation(self.linear1(state)))
         return self.norm2(state + self.dropout2(self.linear2(inner)))
 
 
 class TransformerEncoderLayer(PostNorm):
-    """As `torch.nn.TransformerEncoderLayer` with norms after the sums, and with sizes of keys and values.
+    """A post-norm `torch.nn.TransformerEncoderLayer` with free key and value sizes.
 
     >>> import torch
     >>> layer = TransformerEncoderLayer(32, 4, dim_feedforward=64, key_size=2, combine="add", batch_first=True)
@@ -85,12 +87,11 @@ class TransformerEncoderLayer(PostNorm):
 
 
 class TransformerEncoder(nn.Module):
-    """Copies of a layer, one upon another, as `torch.nn.TransformerEncoder`: all begin with the same numbers."""
+    """A stack of copies of one layer, with the same initial weights, like `torch.nn.TransformerEncoder`."""
 
     def __init__(self, encoder_layer: TransformerEncoderLayer, num_layers: int) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise InputError(f"num_layers was given {num_layers}; expected a whole number from 1")
+        check_integer("num_layers", num_layers)
         self.layers = nn.ModuleList(deepcopy(encoder_layer) for _ in range(num_layers))
 
     def forward(

@@ -1,4 +1,4 @@
-"""Learn probes from the training sentences: linear maps from one pass, MLPs from as many as they need."""
+"""Fit probes on the training sentences: linear maps from one pass, MLPs from as many as they need."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -6,106 +6,125 @@ from itertools import chain
 
 import torch
 
+from thalweg.files.run_folder import RunFolder
 from thalweg.models.load import Subject
-from thalweg.probing.linear import LinearMap, Moments, fit, target
-from thalweg.probing.mlp import LONGEST, Learner, MlpMap, Start, train
-from thalweg.probing.plan import BATCH, Key, ProbePlan, Split, batches
+from thalweg.probing.linear import LinearMap, Moments, fit_ridge, regression_target
+from thalweg.probing.mlp import MAX_EPOCHS, MlpMap, MlpStack, MlpStart, train_mlps
+from thalweg.probing.plan import BATCH_SENTENCES, ProbeKey, ProbePlan, SentenceSplit, sentence_batches
 from thalweg.probing.search import Part, take
-from thalweg.probing.states import States, read_states
-from thalweg.probing.storage import Folder
+from thalweg.probing.states import HiddenStates, read_states
 from thalweg.progress import progress
 
-KEPT_EVERY = 100  # batches between two files of sums
+SUMS, MLPS = "sums.safetensors", "mlps.safetensors"  # checkpoints in the run folder
+CHECKPOINT_BATCHES = 100  # between two checkpoints of the sums
 
-Which = tuple[int, int, Part]  # the layer that is read, the layer that is asked for, the part that is shown
-Sums = dict[Which, tuple[Moments, Moments]]  # of training and of validation
+Regression = tuple[int, int, Part]  # the layer read, the layer recovered, the part of the state shown
+Sums = dict[Regression, tuple[Moments, Moments]]  # training and validation
 
 
-def learn_linear(
-    subject: Subject, split: Split, plan: ProbePlan, layers: int, store: Folder
-) -> tuple[dict[Key, LinearMap], dict[Key, Start], float]:
-    """Linear maps, what MLPs begin with, and the strongest ridge that was chosen."""
-    maps: dict[Key, LinearMap] = {}
-    starts: dict[Key, Start] = {}
+def fit_linear(
+    subject: Subject, split: SentenceSplit, plan: ProbePlan, layers: int, run: RunFolder | None
+) -> tuple[dict[ProbeKey, LinearMap], dict[ProbeKey, MlpStart], float]:
+    """Fit the linear maps; also returns the starts of the MLPs and the strongest ridge that was chosen."""
+    maps: dict[ProbeKey, LinearMap] = {}
+    starts: dict[ProbeKey, MlpStart] = {}
     strongest = 0.0
-    for (layer, to, part), (training, validation) in _sums(subject, split, plan, layers, store).items():
+    for (layer, to, part), (training, validation) in _sums(subject, split, plan, layers, run).items():
         mean, spread = training.spread()
         spread = spread.clamp_min(float(spread.max()) * 1e-6 + torch.finfo(torch.float32).tiny)
-        fitted = zip(plan.metrics, fit(training, validation), training.size / training.count, strict=True)
-        for metric, (linear, strength), size in fitted:
-            maps[Key(layer, to, "linear", metric, part)] = linear
-            starts[Key(layer, to, "mlp", metric, part)] = Start(linear, mean.float(), spread.float(), float(size))
+        fits = zip(plan.metrics, fit_ridge(training, validation), training.size / training.count, strict=True)
+        for metric, (linear, strength), size in fits:
+            maps[ProbeKey(layer, to, "linear", metric, part)] = linear
+            start = MlpStart(linear, mean.float(), spread.float(), float(size))
+            starts[ProbeKey(layer, to, "mlp", metric, part)] = start
             strongest = max(strongest, strength)
     return maps, starts, strongest
 
 
-def _sums(subject: Subject, split: Split, plan: ProbePlan, layers: int, store: Folder) -> Sums:
-    """One pass over what may be learnt from; every hundred batches the sums are kept."""
-    which: list[Which] = [(layer, to, part) for part in plan.parts for layer, to in plan.pairs(layers)]
-    sums, done = _kept(which, store)
-    groups = [(0, some) for some in batches(split.train)] + [(1, some) for some in batches(split.validation)]
+def _sums(subject: Subject, split: SentenceSplit, plan: ProbePlan, layers: int, run: RunFolder | None) -> Sums:
+    """Gather the sums in one pass over the training and validation sentences, with regular checkpoints."""
+    regressions: list[Regression] = [(layer, to, part) for part in plan.parts for layer, to in plan.pairs(layers)]
+    sums, done = _restored_sums(regressions, run)
+    batches = [(0, texts) for texts in sentence_batches(split.train)]
+    batches += [(1, texts) for texts in sentence_batches(split.validation)]
     with progress("sums for linear maps") as report:
-        for number, (half, some) in enumerate(groups[done:], done + 1):
-            states = read_states(subject, some)
-            for layer, to, part in which:
-                given = take(part, states.layers[layer][~states.special])
+        for number, (half, texts) in enumerate(batches[done:], done + 1):
+            states = read_states(subject, texts)
+            for layer, to, part in regressions:
+                inputs = take(part, states.layers[layer][~states.special])
                 wanted = states.layers[to][~states.special]
                 if (layer, to, part) not in sums:
-                    shape = given.shape[1], len(plan.metrics), wanted.shape[1]
+                    shape = inputs.shape[1], len(plan.metrics), wanted.shape[1]
                     sums[layer, to, part] = (Moments.empty(*shape), Moments.empty(*shape))
-                aims = torch.stack([target(metric, wanted) for metric in plan.metrics])
-                sums[layer, to, part][half].add(given, aims)
-            report(number, len(groups))
-            if number % KEPT_EVERY == 0 or number == len(groups):
+                targets = torch.stack([regression_target(metric, wanted) for metric in plan.metrics])
+                sums[layer, to, part][half].add(inputs, targets)
+            report(number, len(batches))
+            if run is not None and (number % CHECKPOINT_BATCHES == 0 or number == len(batches)):
                 tensors = {
-                    f"{n}.{half}.{name}": tensor
-                    for n, one in enumerate(which)
+                    f"{place}.{half}.{name}": tensor
+                    for place, regression in enumerate(regressions)
                     for half in (0, 1)
-                    for name, tensor in vars(sums[one][half]).items()
+                    for name, tensor in vars(sums[regression][half]).items()
                 }
-                store.keep("statistics", tensors, {"batches": number})
+                run.write_tensors(SUMS, tensors, {"batches": number})
     return sums
 
 
-def _kept(which: Sequence[Which], store: Folder) -> tuple[Sums, int]:
-    """The sums that an earlier run has kept, and of how many batches they are."""
-    if (kept := store.read("statistics")) is None:
+def _restored_sums(regressions: Sequence[Regression], run: RunFolder | None) -> tuple[Sums, int]:
+    """The sums of the last checkpoint, and the number of batches in them."""
+    checkpoint = run and run.read_tensors(SUMS)
+    if checkpoint is None:
         return {}, 0
+    tensors, header = checkpoint
 
-    def moments(n: int, half: int) -> Moments:
-        return Moments(*(kept[0][f"{n}.{half}.{part.name}"] for part in fields(Moments)))
+    def moments(place: int, half: int) -> Moments:
+        return Moments(*(tensors[f"{place}.{half}.{part.name}"] for part in fields(Moments)))
 
-    return {one: (moments(n, 0), moments(n, 1)) for n, one in enumerate(which)}, kept[1]["batches"]
+    sums = {regression: (moments(place, 0), moments(place, 1)) for place, regression in enumerate(regressions)}
+    return sums, header["batches"]
 
 
-def learn_mlp(
-    subject: Subject, split: Split, plan: ProbePlan, starts: Mapping[Key, Start], store: Folder
-) -> tuple[dict[Key, MlpMap], int]:
-    """MLPs of all layers at once, and the number of passes that they took."""
-    learners = {}
+def fit_mlps(
+    subject: Subject,
+    split: SentenceSplit,
+    plan: ProbePlan,
+    starts: Mapping[ProbeKey, MlpStart],
+    run: RunFolder | None,
+) -> tuple[dict[ProbeKey, MlpMap], int]:
+    """Train the MLPs of all layers at once; also returns the number of epochs."""
+    stacks: dict[Part, MlpStack] = {}
     for number, part in enumerate(plan.parts):
-        chosen = [key for key in starts if key.part == part]
-        learners[part] = Learner(chosen, [starts[key] for key in chosen], plan.seed + number)
-    epoch = 0
-    if kept := store.read("mlp"):
-        epoch = kept[1]["epoch"]
-        for part, learner in learners.items():
-            learner.restore({n.removeprefix(f"{part}."): t for n, t in kept[0].items() if n.startswith(f"{part}.")})
+        keys = [key for key in starts if key.part == part]
+        stacks[part] = MlpStack(keys, [starts[key] for key in keys], plan.seed + number)
+    epoch = _restore_mlps(stacks, run)
 
     with progress("training MLPs") as report:
-        per_epoch = -(-len(split.train) // BATCH)
+        per_epoch = -(-len(split.train) // BATCH_SENTENCES)
 
-        def training(epoch: int) -> Iterator[States]:
-            for number, some in enumerate(batches(split.train, f"{plan.seed}/{epoch}"), 1):
-                yield read_states(subject, some)
-                report((epoch - 1) * per_epoch + number, LONGEST * per_epoch)
+        def training(epoch: int) -> Iterator[HiddenStates]:
+            for number, texts in enumerate(sentence_batches(split.train, f"{plan.seed}/{epoch}"), 1):
+                yield read_states(subject, texts)
+                report((epoch - 1) * per_epoch + number, MAX_EPOCHS * per_epoch)
 
-        def validation() -> Iterator[States]:
-            return (read_states(subject, some) for some in batches(split.validation))
+        def validation() -> Iterator[HiddenStates]:
+            return (read_states(subject, texts) for texts in sentence_batches(split.validation))
 
-        def keep(epoch: int) -> None:
-            state = {f"{part}.{name}": t for part, one in learners.items() for name, t in one.state().items()}
-            store.keep("mlp", state, {"epoch": epoch})
+        def checkpoint(epoch: int) -> None:
+            if run is not None:
+                state = {f"{part}.{name}": t for part, stack in stacks.items() for name, t in stack.state().items()}
+                run.write_tensors(MLPS, state, {"epoch": epoch})
 
-        epochs = train(list(learners.values()), training, validation, epoch, keep)
-    return dict(chain.from_iterable(one.maps().items() for one in learners.values())), epochs
+        epochs = train_mlps(list(stacks.values()), training, validation, epoch, checkpoint)
+    return dict(chain.from_iterable(stack.maps().items() for stack in stacks.values())), epochs
+
+
+def _restore_mlps(stacks: Mapping[Part, MlpStack], run: RunFolder | None) -> int:
+    """Restore the last checkpoint; returns the epoch to continue with."""
+    checkpoint = run and run.read_tensors(MLPS)
+    if checkpoint is None:
+        return 0
+    tensors, header = checkpoint
+    for part, stack in stacks.items():
+        prefix = f"{part}."
+        stack.restore({name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)})
+    return header["epoch"]

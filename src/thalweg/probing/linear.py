@@ -1,4 +1,4 @@
-"""Linear maps in closed form from sums that are gathered in one pass, however long the corpus is."""
+"""Linear probes in closed form, from sums that are gathered in one pass over the corpus."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,15 @@ from torch.nn import functional as F
 
 from thalweg.probing.search import Metric, take
 
-STRENGTHS = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)  # of the ridge, relative to the mean variance of a channel
+RIDGE_STRENGTHS = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)  # relative to the mean variance of a channel
 
 
 @dataclass(eq=False)
 class Moments:
-    """Sums over tokens, in double precision: what least squares needs to know of inputs X and some targets Y.
+    """Sums over tokens in double precision: the sufficient statistics of least squares for inputs X and targets Y.
 
-    `inner` is X₁ᵀX₁ and `cross` X₁ᵀY, where X₁ is X with a column of ones (so that counts and sums are inside);
-    `size` is Σ‖y‖². Their memory depends on the widths only.
+    `inner` is X₁ᵀX₁ and `cross` is X₁ᵀY, where X₁ is X with a column of ones (which adds counts and sums); `size` is
+    Σ‖y‖². Memory depends on the widths only, not on the number of tokens.
     """
 
     inner: Float[Tensor, "taken_and_one taken_and_one"]
@@ -29,12 +29,13 @@ class Moments:
         shapes = (taken + 1, taken + 1), (targets, taken + 1, width), (targets,)
         return Moments(*(torch.zeros(shape, dtype=torch.float64) for shape in shapes))
 
-    def add(self, given: Float[Tensor, "token taken"], wanted: Float[Tensor, "target token width"]) -> None:
-        ones = F.pad(given.double(), (0, 1), value=1.0)
-        wanted = wanted.double()
-        self.inner += ones.mT @ ones
-        self.cross += ones.mT @ wanted
-        self.size += wanted.square().sum((1, 2))
+    def add(self, inputs: Float[Tensor, "token taken"], targets: Float[Tensor, "target token width"]) -> None:
+        """Add the tokens of a batch."""
+        padded = F.pad(inputs.double(), (0, 1), value=1.0)
+        targets = targets.double()
+        self.inner += padded.mT @ padded
+        self.cross += padded.mT @ targets
+        self.size += targets.square().sum((1, 2))
 
     @property
     def count(self) -> float:
@@ -54,45 +55,44 @@ class LinearMap:
     weight: Float[Tensor, "taken width"]
     bias: Float[Tensor, " width"]
 
-    def __call__(self, given: Float[Tensor, "*token taken"]) -> Float[Tensor, "*token width"]:
-        return given @ self.weight.to(given.dtype) + self.bias.to(given.dtype)
+    def __call__(self, states: Float[Tensor, "*token taken"]) -> Float[Tensor, "*token width"]:
+        return states @ self.weight.to(states.dtype) + self.bias.to(states.dtype)
 
 
-def target(metric: Metric, wanted: Float[Tensor, "token width"]) -> Float[Tensor, "token width"]:
-    """What least squares is fitted to: the state itself for l2, its direction x/‖x‖ for cosine.
+def regression_target(metric: Metric, states: Float[Tensor, "token width"]) -> Float[Tensor, "token width"]:
+    """The target of least squares: the state itself for l2, its direction x/‖x‖ for cosine.
 
-    The cosine has no closed form of its own. With targets of length one, ‖g − x/‖x‖‖² = ‖g‖² − 2‖g‖ cos + 1 depends
-    on the cosine and on the estimate's length only, is 2 − 2 cos for estimates of length one, and never less than
-    1 − cos²: it is a bound on what is wanted, in which every token counts alike whatever its norm. A map that is
-    trained on the cosine itself can be better.
+    The cosine has no closed form. With unit-length targets, ‖g − x/‖x‖‖² = ‖g‖² − 2‖g‖ cos + 1 depends on the cosine
+    and on the estimate's length only, equals 2 − 2 cos for unit-length estimates, and is at least 1 − cos². It bounds
+    the cosine loss, and weighs every token alike whatever its norm; a map trained on the cosine itself can be better.
     """
-    return wanted if metric == "l2" else take("angle", wanted)
+    return states if metric == "l2" else take("angle", states)
 
 
-def fit(train: Moments, validation: Moments) -> list[tuple[LinearMap, float]]:
-    """For each target the ridge regression whose strength does best on the validation sums: (map, strength).
+def fit_ridge(train: Moments, validation: Moments) -> list[tuple[LinearMap, float]]:
+    """For each target, the ridge regression with the best strength on the validation sums: (map, strength).
 
-    W = (C + λ c I)⁻¹ D with C the covariance of inputs, D that of inputs and targets, c the mean of C's diagonal;
-    the mean is not shrunk. λ is the one of `STRENGTHS` with the smallest Σ‖g(h) − y‖² on the validation sums.
+    W = (C + λ c I)⁻¹ D, where C is the covariance of the inputs, D that of inputs and targets, and c the mean of C's
+    diagonal; the mean is not shrunk. λ is the element of `RIDGE_STRENGTHS` with the smallest validation Σ‖g(h) − y‖².
     """
     mean, _ = train.spread()
     values, vectors = torch.linalg.eigh(train.inner[:-1, :-1] / train.count - torch.outer(mean, mean))
     channel = values.mean().clamp_min(torch.finfo(values.dtype).tiny)
-    found = []
-    for number, cross in enumerate(train.cross / train.count):
-        middle = cross[-1]
-        turned = vectors.mT @ (cross[:-1] - torch.outer(mean, middle))  # [direction width]
-        tried = []
-        for strength in STRENGTHS:
+    fits = []
+    for target, cross in enumerate(train.cross / train.count):
+        target_mean = cross[-1]
+        turned = vectors.mT @ (cross[:-1] - torch.outer(mean, target_mean))  # [direction width]
+        trials = []
+        for strength in RIDGE_STRENGTHS:
             weight = vectors @ (turned / (values.clamp_min(0) + strength * channel)[:, None])
-            solution = torch.cat([weight, (middle - mean @ weight)[None]])  # [taken_and_one width]
-            tried.append((squared_error(solution, validation, number), strength, solution))
-        _, strength, solution = min(tried, key=lambda one: one[0])
-        found.append((LinearMap(solution[:-1].float(), solution[-1].float()), strength))
-    return found
+            solution = torch.cat([weight, (target_mean - mean @ weight)[None]])  # [taken_and_one width]
+            trials.append((squared_error(solution, validation, target), strength, solution))
+        _, strength, solution = min(trials, key=lambda trial: trial[0])
+        fits.append((LinearMap(solution[:-1].float(), solution[-1].float()), strength))
+    return fits
 
 
-def squared_error(solution: Float[Tensor, "taken_and_one width"], moments: Moments, number: int) -> float:
+def squared_error(solution: Float[Tensor, "taken_and_one width"], moments: Moments, target: int) -> float:
     """Σ‖g(h) − y‖² over the tokens behind the sums: tr(SᵀX₁ᵀX₁S) − 2 tr(SᵀX₁ᵀY) + Σ‖y‖²."""
-    change = moments.inner @ solution - 2 * moments.cross[number]
-    return float((solution * change).sum() + moments.size[number])
+    change = moments.inner @ solution - 2 * moments.cross[target]
+    return float((solution * change).sum() + moments.size[target])

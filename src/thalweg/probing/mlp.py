@@ -1,6 +1,6 @@
-"""Maps with a hidden layer, learnt by minibatches while the model runs over the corpus again and again.
+"""MLP probes, trained by minibatches on repeated passes over the corpus.
 
-All probes of a run learn side by side from the same pass, so that states are never kept: memory grows with the
+All probes of a run train side by side on the same pass, so hidden states are never stored: memory grows with the
 number of layers and the square of the width, not with the corpus.
 """
 
@@ -13,22 +13,22 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from thalweg.probing.linear import LinearMap
-from thalweg.probing.plan import Key
+from thalweg.probing.plan import ProbeKey
 from thalweg.probing.search import take
-from thalweg.probing.states import States
+from thalweg.probing.states import HiddenStates
 
-MINIBATCH = 256  # tokens
-RATE = 1e-3
-PATIENCE = 2  # epochs without a better validation loss before a probe stops
-LONGEST = 20  # epochs
-SAVED = ("exp_avg", "exp_avg_sq", "step")  # of Adam
+MINIBATCH_TOKENS = 256
+LEARNING_RATE = 1e-3
+PATIENCE_EPOCHS = 2  # without a better validation loss before a probe stops
+MAX_EPOCHS = 20
+ADAM_STATE = ("exp_avg", "exp_avg_sq", "step")
 
 
 @dataclass(frozen=True, eq=False)
 class MlpMap:
-    """g(h) = h W + b + gelu(z W₁ + b₁) W₂ + b₂ with z the standardised h: what a linear map leaves, learnt.
+    """g(h) = h W + b + gelu(z W₁ + b₁) W₂ + b₂ with z the standardised h: an MLP on top of the linear probe.
 
-    W and b are the linear probe's and stay as they are; W₂ begins at zero, so that g begins as that probe.
+    W and b are the linear probe's and stay fixed; W₂ starts at zero, so g starts as the linear probe.
     """
 
     linear: LinearMap
@@ -39,21 +39,21 @@ class MlpMap:
     leave: Float[Tensor, "hidden width"]
     leave_bias: Float[Tensor, " width"]
 
-    def __call__(self, given: Float[Tensor, "*token taken"]) -> Float[Tensor, "*token width"]:
-        learnt = {name: value for name, value in vars(self).items() if name != "linear"}
-        return self.linear(given) + _rest(given.float(), **learnt).to(given.dtype)
+    def __call__(self, states: Float[Tensor, "*token taken"]) -> Float[Tensor, "*token width"]:
+        weights = {name: value for name, value in vars(self).items() if name != "linear"}
+        return self.linear(states) + _correction(states.float(), **weights).to(states.dtype)
 
 
-def _rest(
-    given: Tensor, mean: Tensor, spread: Tensor, enter: Tensor, enter_bias: Tensor, leave: Tensor, leave_bias: Tensor
+def _correction(
+    states: Tensor, mean: Tensor, spread: Tensor, enter: Tensor, enter_bias: Tensor, leave: Tensor, leave_bias: Tensor
 ) -> Tensor:
-    """gelu(z W₁ + b₁) W₂ + b₂ with z = (h − mean)/spread, of one probe or of several stacked."""
-    return F.gelu(((given - mean) / spread) @ enter + enter_bias) @ leave + leave_bias
+    """gelu(z W₁ + b₁) W₂ + b₂ with z = (h − mean)/spread, for one probe or several stacked."""
+    return F.gelu(((states - mean) / spread) @ enter + enter_bias) @ leave + leave_bias
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
-    """What a probe begins with: the linear map, each input channel's mean and spread, the targets' mean ‖x‖²."""
+class MlpStart:
+    """The start of an MLP probe: its linear map, each input channel's mean and spread, the targets' mean ‖x‖²."""
 
     linear: LinearMap
     mean: Float[Tensor, " taken"]
@@ -61,10 +61,10 @@ class Start:
     size: float
 
 
-class Learner:
-    """Probes that read the same part of a state, stacked along one axis, with what is needed to go on later."""
+class MlpStack:
+    """MLP probes that read the same part of a state, stacked along one axis, with their optimizer."""
 
-    def __init__(self, keys: Sequence[Key], starts: Sequence[Start], seed: int) -> None:
+    def __init__(self, keys: Sequence[ProbeKey], starts: Sequence[MlpStart], seed: int) -> None:
         self.keys, self.starts = list(keys), list(starts)
         taken, width = starts[0].linear.weight.shape
         count, hidden = len(keys), width
@@ -87,34 +87,34 @@ class Learner:
         self.cosine = torch.tensor([key.metric == "cosine" for key in keys])
         for weight in self.weights.values():
             weight.requires_grad_()
-        self.optimizer = torch.optim.Adam(self.weights.values(), RATE)
+        self.optimizer = torch.optim.Adam(self.weights.values(), LEARNING_RATE)
 
     @property
     def stopped(self) -> Bool[Tensor, " probe"]:
-        return self.waited >= PATIENCE
+        return self.waited >= PATIENCE_EPOCHS
 
-    def losses(self, states: States, asked: Tensor) -> Float[Tensor, "probe token"]:
-        """Of each token: 1 − cos(g, x) for cosine, ‖g − x‖² over the mean ‖x‖² for l2."""
-        given = torch.stack([take(key.part, states.layers[key.layer][asked]) for key in self.keys])
-        wanted = torch.stack([states.layers[key.to][asked] for key in self.keys])
-        given, wanted = given.float(), wanted.float()
-        rest = _rest(given, self.mean, self.spread, **self.weights)
-        made = given @ self.linear + self.linear_bias + self.scale * rest  # [probe token width]
-        cosine = 1 - F.cosine_similarity(made, wanted, dim=-1)
-        square = (made - wanted).square().sum(-1) / self.size[:, None]
+    def losses(self, states: HiddenStates, tokens: Tensor) -> Float[Tensor, "probe token"]:
+        """The loss of each token: 1 − cos(g, x) for cosine, ‖g − x‖² over the mean ‖x‖² for l2."""
+        inputs = torch.stack([take(key.part, states.layers[key.layer][tokens]) for key in self.keys]).float()
+        targets = torch.stack([states.layers[key.to][tokens] for key in self.keys]).float()
+        correction = _correction(inputs, self.mean, self.spread, **self.weights)
+        estimates = inputs @ self.linear + self.linear_bias + self.scale * correction  # [probe token width]
+        cosine = 1 - F.cosine_similarity(estimates, targets, dim=-1)
+        square = (estimates - targets).square().sum(-1) / self.size[:, None]
         return torch.where(self.cosine[:, None], cosine, square)
 
-    def learn(self, states: States) -> None:
-        for asked in (~states.special).nonzero()[:, 0].split(MINIBATCH):
+    def learn(self, states: HiddenStates) -> None:
+        """Take one optimizer step per minibatch of tokens."""
+        for tokens in (~states.special).nonzero()[:, 0].split(MINIBATCH_TOKENS):
             self.optimizer.zero_grad()
-            self.losses(states, asked).mean(1).sum().backward()
+            self.losses(states, tokens).mean(1).sum().backward()
             self.optimizer.step()
 
-    def total(self, states: States) -> Float[Tensor, " probe"]:
-        """The losses of all tokens together."""
+    def total(self, states: HiddenStates) -> Float[Tensor, " probe"]:
+        """The sum of the losses of all tokens."""
         with torch.no_grad():
-            asked = (~states.special).nonzero()[:, 0].split(MINIBATCH)
-            return torch.stack([self.losses(states, some).double().sum(1) for some in asked]).sum(0)
+            minibatches = (~states.special).nonzero()[:, 0].split(MINIBATCH_TOKENS)
+            return torch.stack([self.losses(states, tokens).double().sum(1) for tokens in minibatches]).sum(0)
 
     def judge(self, loss: Float[Tensor, " probe"]) -> None:
         """Keep the weights of each probe whose validation loss is the best so far."""
@@ -124,11 +124,12 @@ class Learner:
         self.loss = torch.where(better, loss, self.loss)
         self.waited = torch.where(better, 0, self.waited + 1)
 
-    def maps(self) -> dict[Key, MlpMap]:
-        found = {}
+    def maps(self) -> dict[ProbeKey, MlpMap]:
+        """The best probes so far."""
+        maps = {}
         for number, (key, start) in enumerate(zip(self.keys, self.starts, strict=True)):
             best = {name: weight[number] for name, weight in self.best.items()}
-            found[key] = MlpMap(
+            maps[key] = MlpMap(
                 linear=start.linear,
                 mean=start.mean,
                 spread=start.spread,
@@ -137,10 +138,10 @@ class Learner:
                 leave=self.scale[number] * best["leave"],
                 leave_bias=self.scale[number, 0] * best["leave_bias"][0],
             )
-        return found
+        return maps
 
     def state(self) -> dict[str, Tensor]:
-        """All that changes while learning, to go on from later."""
+        """Everything that changes during training, for a checkpoint."""
         state = {"loss": self.loss, "waited": self.waited}
         for name, weight in self.weights.items():
             state |= {f"{name}.now": weight.detach(), f"{name}.best": self.best[name]}
@@ -148,36 +149,37 @@ class Learner:
         return state
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from what `state` returned."""
         self.loss, self.waited = state["loss"], state["waited"]
         for name, weight in self.weights.items():
             weight.data.copy_(state[f"{name}.now"])
             self.best[name] = state[f"{name}.best"]
             if f"{name}.step" in state:
-                self.optimizer.state[weight] = {part: state[f"{name}.{part}"] for part in SAVED}
+                self.optimizer.state[weight] = {part: state[f"{name}.{part}"] for part in ADAM_STATE}
 
 
-def train(
-    learners: Sequence[Learner],
-    training: Callable[[int], Iterator[States]],
-    validation: Callable[[], Iterator[States]],
+def train_mlps(
+    stacks: Sequence[MlpStack],
+    training: Callable[[int], Iterator[HiddenStates]],
+    validation: Callable[[], Iterator[HiddenStates]],
     epoch: int,
-    keep: Callable[[int], None],
+    checkpoint: Callable[[int], None],
 ) -> int:
-    """Learn from `epoch` on until no probe gets better; `keep` is told after each epoch. Returns the epochs run.
+    """Train from `epoch` on until no probe improves, with a checkpoint after each epoch; returns the last epoch.
 
-    Epoch 0 only judges what the probes begin with, so that none ends behind its linear map on the validation loss.
+    Epoch 0 only evaluates the start, so that no probe ends with a worse validation loss than its linear map.
     """
-    while epoch <= LONGEST and not all(bool(one.stopped.all()) for one in learners):
+    while epoch <= MAX_EPOCHS and not all(bool(stack.stopped.all()) for stack in stacks):
         if epoch > 0:
             for states in training(epoch):
-                for one in learners:
-                    one.learn(states)
-        totals, count = [torch.zeros(len(one.keys), dtype=torch.float64) for one in learners], 0
+                for stack in stacks:
+                    stack.learn(states)
+        totals, count = [torch.zeros(len(stack.keys), dtype=torch.float64) for stack in stacks], 0
         for states in validation():
-            totals = [total + one.total(states) for one, total in zip(learners, totals, strict=True)]
+            totals = [total + stack.total(states) for stack, total in zip(stacks, totals, strict=True)]
             count += int((~states.special).sum())
-        for one, total in zip(learners, totals, strict=True):
-            one.judge(total / count)
+        for stack, total in zip(stacks, totals, strict=True):
+            stack.judge(total / count)
         epoch += 1
-        keep(epoch)
+        checkpoint(epoch)
     return epoch - 1

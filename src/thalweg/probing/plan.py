@@ -1,4 +1,4 @@
-"""What is asked: which probes, of which layers, and which sentences they learn from and are tested on."""
+"""Options of a probe run: which probes to fit, and the split of sentences they are fitted and tested on."""
 
 import random
 from collections.abc import Sequence
@@ -8,28 +8,28 @@ from typing import Any, Literal, NamedTuple, get_args
 from thalweg.errors import InputError
 from thalweg.probing.search import Metric, Part
 
-Kind = Literal["identity", "linear", "mlp"]
+ProbeKind = Literal["identity", "linear", "mlp"]
 Match = Literal["strict", "lenient"]
 Candidates = Literal["sentence", "vocabulary"]
-FEWEST = 10  # sentences: seven to learn from, one to choose by, two to test on
-BATCH = 32  # sentences that run at once
+MIN_SENTENCES = 10  # seven for training, one for validation, two for testing
+BATCH_SENTENCES = 32
 
 
-class Key(NamedTuple):
-    """One probe: it reads layer `layer` and is asked for the state of the same token at layer `to`."""
+class ProbeKey(NamedTuple):
+    """One probe: it reads a token's state at `layer` and estimates the state of the same token at layer `to`."""
 
     layer: int
     to: int
-    kind: Kind
+    kind: ProbeKind
     metric: Metric
     part: Part
 
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """The choices of a run; `to` is a layer, or "previous" for the layer below each one."""
+    """The options of a run; `to` is a layer, or "previous" for the layer below each one."""
 
-    kinds: Sequence[Kind]
+    kinds: Sequence[ProbeKind]
     metrics: Sequence[Metric]
     parts: Sequence[Part]
     candidates: Candidates
@@ -37,31 +37,32 @@ class ProbePlan:
     seed: int
 
     def __post_init__(self) -> None:
-        for name, known in (("kinds", Kind), ("metrics", Metric), ("parts", Part)):
-            object.__setattr__(self, name, _chosen(name, getattr(self, name), get_args(known)))
+        for name, known in (("kinds", ProbeKind), ("metrics", Metric), ("parts", Part)):
+            object.__setattr__(self, name, _choices(name, getattr(self, name), get_args(known)))
         if self.candidates not in get_args(Candidates):
-            raise InputError(f'candidates was given {self.candidates!r}; expected "sentence" or "vocabulary"')
-        if not (self.to == "previous" or (_whole(self.to) and self.to >= 0)):
-            raise InputError(f'to was given {self.to!r}; expected a layer from 0, or "previous"')
+            raise InputError(f'candidates must be "sentence" or "vocabulary", got {self.candidates!r}')
+        if not (self.to == "previous" or (_is_integer(self.to) and self.to >= 0)):
+            raise InputError(f'to must be a layer (an integer of at least 0) or "previous", got {self.to!r}')
         if self.candidates == "vocabulary" and self.to != 0:
             raise InputError(
-                f"the words of the vocabulary are known at layer 0 only, and to={self.to!r} was asked for: leave it "
-                'out, or choose candidates="sentence"'
+                f'candidates="vocabulary" works with layer 0 only, got to={self.to!r}: omit to, or use '
+                'candidates="sentence"'
             )
-        if not _whole(self.seed):
-            raise InputError(f"seed was given {self.seed!r}; expected a whole number")
+        if not _is_integer(self.seed):
+            raise InputError(f"seed must be an integer, got {self.seed!r}")
 
     def pairs(self, layers: int) -> list[tuple[int, int]]:
-        """(layer, the layer whose state it is asked for) of a model with states 0 to `layers`."""
+        """(layer read, layer recovered) for a model with states 0 to `layers`."""
         if self.to == "previous":
             return [(layer, layer - 1) for layer in range(1, layers + 1)]
         if self.to > layers:
-            raise InputError(f"to={self.to} was asked for, but the model's layers go from 0 to {layers}")
+            raise InputError(f"to must be one of the model's layers 0 to {layers}, got {self.to}")
         return [(layer, self.to) for layer in range(self.to, layers + 1)]
 
-    def keys(self, layers: int) -> list[Key]:
+    def keys(self, layers: int) -> list[ProbeKey]:
+        """All probes of the run, for a model with states 0 to `layers`."""
         return [
-            Key(layer, to, kind, metric, part)
+            ProbeKey(layer, to, kind, metric, part)
             for kind in self.kinds
             for metric in self.metrics
             for part in self.parts
@@ -70,47 +71,47 @@ class ProbePlan:
 
 
 @dataclass(frozen=True)
-class Split:
-    """Distinct sentences, each in one of three sets: no text that is tested was learnt from."""
+class SentenceSplit:
+    """Distinct sentences in three disjoint sets, so that no probe is tested on a sentence it was fitted on."""
 
     train: tuple[str, ...]
     validation: tuple[str, ...]
     test: tuple[str, ...]
 
     @staticmethod
-    def of(texts: Sequence[str], seed: int) -> "Split":
-        """70, 15 and 15 of a hundred sentences by lot; a sentence that comes twice counts once."""
+    def of(texts: Sequence[str], seed: int) -> "SentenceSplit":
+        """Split at random into 70 % training, 15 % validation and 15 % test; duplicates are dropped."""
         distinct = list(dict.fromkeys(texts))
-        if len(distinct) < FEWEST:
+        if len(distinct) < MIN_SENTENCES:
             raise InputError(
-                f"{len(distinct)} different texts were given; probes need {FEWEST} or more, to learn from some and be "
-                "tested on others"
+                f"probes need at least {MIN_SENTENCES} different texts for training, validation and testing, got "
+                f"{len(distinct)}"
             )
         random.Random(seed).shuffle(distinct)
-        held = max(1, round(0.15 * len(distinct)))
-        tested = max(2, held)
-        return Split(
-            train=tuple(distinct[held + tested :]),
-            validation=tuple(distinct[tested : held + tested]),
-            test=tuple(distinct[:tested]),
+        validation = max(1, round(0.15 * len(distinct)))
+        test = max(2, validation)
+        return SentenceSplit(
+            train=tuple(distinct[validation + test :]),
+            validation=tuple(distinct[test : validation + test]),
+            test=tuple(distinct[:test]),
         )
 
 
-def batches(texts: Sequence[str], order: str | None = None) -> list[list[str]]:
-    """Texts of similar length together, so that little is padded; `order` seeds the order of the batches."""
+def sentence_batches(texts: Sequence[str], order: str | None = None) -> list[list[str]]:
+    """Batches of sentences of similar length, which need little padding; `order` seeds a shuffle of the batches."""
     sorted_texts = sorted(texts, key=len)
-    groups = [sorted_texts[first : first + BATCH] for first in range(0, len(texts), BATCH)]
+    batches = [sorted_texts[start : start + BATCH_SENTENCES] for start in range(0, len(texts), BATCH_SENTENCES)]
     if order is not None:
-        random.Random(order).shuffle(groups)
-    return groups
+        random.Random(order).shuffle(batches)
+    return batches
 
 
-def _chosen(name: str, given: Any, known: tuple[str, ...]) -> tuple[str, ...]:
-    listed = (given,) if isinstance(given, str) else tuple(given)
-    if not listed or len(set(listed)) < len(listed) or not set(listed) <= set(known):
-        raise InputError(f"{name} was given {list(listed)}; expected one or more of {', '.join(known)}, each once")
-    return listed
+def _choices(name: str, value: Any, known: tuple[str, ...]) -> tuple[str, ...]:
+    choices = (value,) if isinstance(value, str) else tuple(value)
+    if not choices or len(set(choices)) < len(choices) or not set(choices) <= set(known):
+        raise InputError(f"{name} must be one or more of {', '.join(known)}, each once, got {list(choices)}")
+    return choices
 
 
-def _whole(given: Any) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool)
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,23 +1,25 @@
 """Token identifiability: can the input token be recovered from its hidden state at each layer?
 
-texts → split by sentence → sums of one pass → linear maps → MLPs, pass after pass → test sentences → rates
+texts → split by sentence → sums from one pass → linear maps → MLPs → rates on the test sentences
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from thalweg.capture.checks import block_checks
-from thalweg.digests import text_digest, weights_digest
+from thalweg.capture.record import Capture
+from thalweg.digests import text_digest
 from thalweg.errors import InputError
+from thalweg.files.run_folder import RunFolder, open_run
+from thalweg.jsonable import jsonable
 from thalweg.models.load import Subject
-from thalweg.probing.learning import learn_linear, learn_mlp
-from thalweg.probing.plan import Candidates, Key, Kind, ProbePlan, Split
-from thalweg.probing.result import Probes, Trained, result_of
+from thalweg.probing.learning import MLPS, SUMS, fit_linear, fit_mlps
+from thalweg.probing.plan import Candidates, ProbeKey, ProbeKind, ProbePlan, SentenceSplit
+from thalweg.probing.result import KIND, Probes, TrainedMap, read_probes, write_probes
 from thalweg.probing.search import Metric, Part
-from thalweg.probing.states import encoded_texts, proved
-from thalweg.probing.storage import Folder
+from thalweg.probing.states import encode_texts, verified_capture
 from thalweg.probing.testing import measure
 from thalweg.progress import progress
 from thalweg.receipt import Receipt
@@ -27,7 +29,7 @@ def probe(
     subject: Subject,
     texts: Sequence[str],
     *,
-    kinds: Sequence[Kind] = ("identity", "linear", "mlp"),
+    kinds: Sequence[ProbeKind] = ("identity", "linear", "mlp"),
     metrics: Sequence[Metric] = ("cosine", "l2"),
     parts: Sequence[Part] = ("whole",),
     candidates: Candidates = "sentence",
@@ -35,19 +37,19 @@ def probe(
     seed: int = 0,
     folder: str | Path | None = None,
 ) -> Probes:
-    """Recover tokens from their hidden states, layer by layer, and say how often that succeeds.
+    """Recover tokens from their hidden states, layer by layer, and measure how often that succeeds.
 
-    A probe maps the state h of a token at layer l to an estimate g(h) of its state x at layer `to`; the token is
-    recovered if x is the nearest to g(h) among the `candidates`. g is the identity, a linear map or an MLP, fitted
-    on other sentences than it is tested on; nearest is meant by cosine or by l2. `parts` restrict what g is shown
-    of h: its direction ("angle") or its length ("norm"). Strict counts a hit at the same position, lenient at any
-    token with the same id; special tokens are candidates but are not asked for. In the vocabulary a candidate is a
-    word as the model's own embedding stage has it at the token's position.
+    A probe maps the state h of a token at layer l to an estimate g(h) of its state x at layer `to`. The token is
+    recovered if x is the nearest of all `candidates` to g(h), by cosine or by l2. g is the identity, a linear map or
+    an MLP, fitted on other sentences than it is tested on; `parts` restrict its input to the direction ("angle") or
+    the length ("norm") of h. A strict hit is the same position, a lenient hit any token with the same id. Special
+    tokens are candidates but are not counted. With candidates="vocabulary", a candidate is the output of the model's
+    own embedding stage for a word at the token's position.
 
-    Probes say that information is there, not that the model uses it; and a rate grows with what the probe is
-    allowed to learn and falls with the number of candidates, so compare it with `chance`.
+    Probes show that information is present, not that the model uses it. Rates grow with the capacity of the probe and
+    fall with the number of candidates, so compare them with `chance`.
 
-    With a `folder` a run that was killed goes on where it was. (Brunner et al. 2020.)
+    With a `folder`, the probes are saved there and an interrupted run resumes. (Brunner et al. 2020.)
 
     >>> import thalweg as tw
     >>> lines = [f"a {word} movie, {n} of ten." for n in "123" for word in ("bad", "fine", "great", "dull")]
@@ -56,31 +58,50 @@ def probe(
     1.0
     """
     plan = ProbePlan(kinds, metrics, parts, candidates, to, seed)
-    texts = _checked(subject, texts)
-    split = Split.of(texts, seed)
-    chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(plan).items()}
-    configuration = {**chosen, "texts": text_digest(texts), "weights": weights_digest(subject.model)}
-    store = Folder(None if folder is None else Path(folder), configuration)
-    if done := store.read("probes"):
-        return result_of(*done, f"{folder}")
-    capture = proved(subject, split.test[0])
+    texts = _checked_texts(subject, texts)
+    split = SentenceSplit.of(texts, seed)
+    capture = verified_capture(subject, split.test[0])
+    plan.pairs(len(capture.blocks))  # raises for a layer that the model does not have, before a folder is claimed
+    configuration = {**jsonable(asdict(plan)), "texts": text_digest(texts), **subject.identity()}
+    duplicates = len(texts) - len(set(texts))
+    if folder is None:
+        return _fit_and_test(subject, split, plan, capture, configuration, duplicates, None)
+    with open_run(Path(folder), KIND, configuration, capture.provenance) as run:
+        probes = read_probes(run)
+        if probes is None:
+            probes = _fit_and_test(subject, split, plan, capture, configuration, duplicates, run)
+            write_probes(run, probes)
+        run.remove(SUMS, MLPS)
+    return probes
+
+
+def _fit_and_test(
+    subject: Subject,
+    split: SentenceSplit,
+    plan: ProbePlan,
+    capture: Capture,
+    configuration: dict[str, Any],
+    duplicates: int,
+    run: RunFolder | None,
+) -> Probes:
+    """Fit all probes, from the last checkpoint of the run if there is one, and test them."""
     layers = len(capture.blocks)
     keys = plan.keys(layers)
     figures: dict[str, float] = {}
-    maps: dict[Key, Trained] = {}
+    maps: dict[ProbeKey, TrainedMap] = {}
     if set(plan.kinds) - {"identity"}:
-        linear, starts, figures["largest ridge"] = learn_linear(subject, split, plan, layers, store)
+        linear, starts, figures["largest ridge"] = fit_linear(subject, split, plan, layers, run)
         maps |= {key: linear[key] for key in keys if key.kind == "linear"}
         if "mlp" in plan.kinds:
-            found, epochs = learn_mlp(subject, split, plan, starts, store)
+            mlps, epochs = fit_mlps(subject, split, plan, starts, run)
             figures["mlp epochs"] = float(epochs)
-            maps |= found
-    rates, chance, tokens = measure(subject, split, keys, maps, candidates)
-    anatomy = subject.anatomy(encoded_texts(subject, split.test[:1]))
-    assumed = ["special tokens are candidates, but are not asked for"]
+            maps |= mlps
+    rates, chance, tokens = measure(subject, split, keys, maps, plan.candidates)
+    anatomy = subject.anatomy(encode_texts(subject, split.test[:1]))
+    assumed = ["special tokens are candidates, but are not counted"]
     if anatomy.states.top:
         assumed.append(anatomy.states.top)
-    result = Probes(
+    return Probes(
         rates=rates,
         chance=chance,
         counts={
@@ -88,27 +109,23 @@ def probe(
             "validation sentences": len(split.validation),
             "test sentences": len(split.test),
             "test tokens": tokens,
-            "repeated texts left out": len(texts) - len(set(texts)),
+            "duplicate texts": duplicates,
         },
         configuration=configuration,
         receipt=Receipt(block_checks(capture.blocks), figures, tuple(assumed)),
         provenance=capture.provenance,
         maps=maps,
     )
-    if folder is not None:
-        result.save(folder)
-        store.drop_unfinished()
-    return result
 
 
-def _checked(subject: Subject, texts: Sequence[str]) -> list[str]:
-    """Every text on its own, so that a bad one is named before hours of work."""
+def _checked_texts(subject: Subject, texts: Sequence[str]) -> list[str]:
+    """Encode every text on its own, so that an unusable one is reported before the long part of the run."""
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise InputError("probe takes a list of texts, one sentence each")
+        raise InputError("texts must be a list of strings, one sentence each")
     with progress("reading texts") as report:
         for number, text in enumerate(texts, 1):
             try:
-                encoded_texts(subject, [text])
+                encode_texts(subject, [text])
             except InputError as error:
                 raise InputError(f"text {number} of {len(texts)}, {text[:40]!r}: {error}") from error
             report(number, len(texts))

@@ -1,4 +1,4 @@
-"""What probes found: rates by layer, and the trained probes themselves, to be kept and asked again."""
+"""Results of probing: recovery rates by layer, and the trained probes, which can be saved, loaded and applied."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -10,16 +10,15 @@ import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from thalweg.digests import weights_digest
 from thalweg.errors import InputError
+from thalweg.files.run_folder import RunFolder, RunKind, open_run, read_header
 from thalweg.models.load import Subject
 from thalweg.probing.linear import LinearMap
 from thalweg.probing.mlp import MlpMap
-from thalweg.probing.plan import Candidates, Key, Kind, Match
+from thalweg.probing.plan import Candidates, Match, ProbeKey, ProbeKind
 from thalweg.probing.recover import search
 from thalweg.probing.search import Metric, Part
 from thalweg.probing.states import read_states
-from thalweg.probing.storage import Folder, read_stage
 from thalweg.rates import Rate
 from thalweg.receipt import Receipt
 from thalweg.tokens import Tokens
@@ -27,21 +26,23 @@ from thalweg.tokens import Tokens
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-Trained = LinearMap | MlpMap
+KIND = RunKind("probe", 2)
+RESULT = "probes.safetensors"
+TrainedMap = LinearMap | MlpMap
 
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """Which tokens of one text are still themselves at which layer, by one probe.
+    """Which tokens of one text a probe recovers, at each layer.
 
-    `hits` is 1 where the token was recovered and 0 where not (a fraction at a tie); `found` is what it was taken
-    for: a position of the text, or an id of the vocabulary.
+    `hits` is 1 where the token was recovered and 0 where it was not (a fraction for ties). `nearest` is the nearest
+    candidate, as a position in the text or an id of the vocabulary; `taken_for` has the pieces of these candidates.
     """
 
     tokens: Tokens
     layers: tuple[int, ...]
     hits: Float[np.ndarray, "layer token"]
-    found: Int[np.ndarray, "layer token"]
+    nearest: Int[np.ndarray, "layer token"]
     taken_for: tuple[tuple[str, ...], ...]
     probe: str
 
@@ -63,67 +64,71 @@ class Recovery:
 
 @dataclass(frozen=True, eq=False)
 class Probes:
-    """Rates of recovered tokens by probe, on sentences that none of them has seen, and the probes."""
+    """Recovery rates of each probe on held-out sentences, and the trained probes.
 
-    rates: Mapping[tuple[Key, Match], Rate]
+    `configuration` is the identity of the run: its options, and digests of the texts and of the model.
+    """
+
+    rates: Mapping[tuple[ProbeKey, Match], Rate]
     chance: Mapping[Match, float]
     counts: Mapping[str, int]
     configuration: Mapping[str, Any]
-    receipt: Receipt  # of a proved capture of one text
+    receipt: Receipt  # of a verified capture of one text
     provenance: Mapping[str, str]
-    maps: Mapping[Key, Trained] = field(repr=False)
+    maps: Mapping[ProbeKey, TrainedMap] = field(repr=False)
 
     def __post_init__(self) -> None:
         for name in ("rates", "chance", "counts", "configuration", "provenance", "maps"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
-    def curve(self, kind: Kind, metric: Metric, part: Part = "whole", match: Match = "strict") -> dict[int, Rate]:
+    def curve(self, kind: ProbeKind, metric: Metric, part: Part = "whole", match: Match = "strict") -> dict[int, Rate]:
         """The rates of one kind of probe, by layer."""
-        found = {
-            key.layer: rate
-            for (key, way), rate in self.rates.items()
-            if (key.kind, key.metric, key.part, way) == (kind, metric, part, match)
-        }
-        if not found:
-            raise InputError(f"there is no probe {kind}, {metric}, {part}, matched {match!r}, in this run")
-        return found
+        keys = self._keys(kind, metric, part, match)
+        return {key.layer: self.rates[key, match] for key in keys}
 
     def apply(
         self,
         subject: Subject,
         text: str,
-        kind: Kind | None = None,
+        kind: ProbeKind | None = None,
         metric: Metric | None = None,
         part: Part | None = None,
         match: Match = "strict",
     ) -> Recovery:
-        """Ask one kind of probe for every token of one text, special ones too, which no probe has learnt from.
+        """Recover every token of one text with one kind of probe, including special tokens, which were not trained on.
 
-        Left out, it is the last kind that was trained, with the first metric and the first part.
+        By default the last trained kind with the first metric and the first part.
         """
-        if weights_digest(subject.model) != self.configuration["weights"]:
+        different = [name for name, value in subject.identity().items() if self.configuration.get(name) != value]
+        if different:
             raise InputError(
-                f"these probes were trained on {self.provenance['model']!r} with other weights than {subject.name!r} "
-                "has: probes fit the model they were trained on only"
+                f"the probes were trained on {self.provenance['model']!r}, but {subject.name!r} has different "
+                f"{', '.join(different)}; apply probes to the model they were trained on"
             )
         trained = self.configuration
-        chosen = [kind or trained["kinds"][-1], metric or trained["metrics"][0], part or trained["parts"][0]]
-        keys = [key for key in (key for key, way in self.rates if way == match) if list(key[2:]) == chosen]
-        if not keys:
-            raise InputError(f"there is no probe {', '.join(chosen)}, matched {match!r}, in this run")
-        candidates: Candidates = self.configuration["candidates"]
+        kind, metric = kind or trained["kinds"][-1], metric or trained["metrics"][0]
+        part = part or trained["parts"][0]
+        keys = self._keys(kind, metric, part, match)
+        candidates: Candidates = trained["candidates"]
         states = read_states(subject, [text])
-        found = search(subject, keys, self.maps, states, candidates)
-        nearest = [found[key][match == "lenient"] for key in keys]
-        guesses = np.stack([one.first.numpy() for one in nearest])
+        searches = search(subject, keys, self.maps, states, candidates)
+        matched = [searches[key][match == "lenient"] for key in keys]
+        nearest = np.stack([layer.first.numpy() for layer in matched])
         return Recovery(
             tokens=states.tokens[0],
             layers=tuple(key.layer for key in keys),
-            hits=np.stack([one.hits.double().numpy() for one in nearest]),
-            found=guesses,
-            taken_for=tuple(_named(subject, states.tokens[0], row, candidates) for row in guesses),
-            probe=", ".join(chosen),
+            hits=np.stack([layer.hits.double().numpy() for layer in matched]),
+            nearest=nearest,
+            taken_for=tuple(_pieces(subject, states.tokens[0], row, candidates) for row in nearest),
+            probe=f"{kind}, {metric}, {part}",
         )
+
+    def _keys(self, kind: ProbeKind, metric: Metric, part: Part, match: Match) -> list[ProbeKey]:
+        """The probes of one kind, by layer; raises if the run has none."""
+        keys = [key for key, way in self.rates if (key.kind, key.metric, key.part, way) == (kind, metric, part, match)]
+        if not keys:
+            raise InputError(f"this run has no probe {kind}, {metric}, {part} with match {match!r}")
+        return keys
 
     def __rich__(self) -> "RenderableType":
         from thalweg.probing.view import probes_text
@@ -132,7 +137,7 @@ class Probes:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the maps as plain lists and numbers, ready for JSON."""
-        rates = [{**key._asdict(), "match": way, **asdict(rate)} for (key, way), rate in self.rates.items()]
+        rates = [{**key._asdict(), "match": match, **asdict(rate)} for (key, match), rate in self.rates.items()]
         return {
             "rates": rates,
             "chance": dict(self.chance),
@@ -143,34 +148,43 @@ class Probes:
         }
 
     def save(self, folder: str | Path) -> None:
-        """Write the probes and their rates into a folder; one that holds another run is refused."""
-        tensors = {
-            f"{number}.{name}": tensor
-            for number, one in enumerate(self.maps.values())
-            for name, tensor in _tensors(one).items()
-        }
-        header = {"result": self.to_dict(), "maps": [list(key) for key in self.maps]}
-        Folder(Path(folder), self.configuration).keep("probes", tensors, header)
+        """Write the probes and their rates to a new folder, or to the folder of the same run."""
+        with open_run(Path(folder), KIND, self.configuration, self.provenance) as run:
+            write_probes(run, self)
 
     @staticmethod
     def load(folder: str | Path) -> "Probes":
-        """Read what `save` wrote."""
-        file = Path(folder) / "probes.safetensors"
-        if not file.is_file():
-            raise InputError(f"{str(folder)!r} holds no finished probes: give the folder of a run that came to its end")
-        return result_of(*read_stage(file), str(file))
+        """Read the probes of a finished run."""
+        path = Path(folder)
+        probes = read_probes(RunFolder(path, KIND, read_header(path, KIND)))
+        if probes is None:
+            raise InputError(f"{path} holds an unfinished probe run: it has no {RESULT}")
+        return probes
 
 
-def result_of(tensors: Mapping[str, Tensor], header: Mapping[str, Any], source: str) -> Probes:
-    """A result from what was read of a file."""
+def write_probes(run: RunFolder, probes: Probes) -> None:
+    """Write a result to the folder of its run."""
+    tensors = {
+        f"{number}.{name}": tensor
+        for number, trained in enumerate(probes.maps.values())
+        for name, tensor in _tensors(trained).items()
+    }
+    run.write_tensors(RESULT, tensors, {"result": probes.to_dict(), "maps": [list(key) for key in probes.maps]})
+
+
+def read_probes(run: RunFolder) -> Probes | None:
+    """Read the result of a run; None if it is not finished."""
+    stored = run.read_tensors(RESULT)
+    if stored is None:
+        return None
+    tensors, header = stored
     try:
         result = header["result"]
         rates = {}
         for row in result["rates"]:
-            row = dict(row)
-            rate = Rate(**{name: row.pop(name) for name in ("rate", "low", "high")})
-            rates[Key(**{name: row[name] for name in Key._fields}), row["match"]] = rate
-        maps = {Key(*key): _map(tensors, f"{number}.", key[2]) for number, key in enumerate(header["maps"])}
+            key = ProbeKey(**{name: row[name] for name in ProbeKey._fields})
+            rates[key, row["match"]] = Rate(row["rate"], row["low"], row["high"])
+        maps = {ProbeKey(*key): _map(tensors, f"{number}.", key[2]) for number, key in enumerate(header["maps"])}
         return Probes(
             rates,
             result["chance"],
@@ -181,26 +195,26 @@ def result_of(tensors: Mapping[str, Tensor], header: Mapping[str, Any], source: 
             maps,
         )
     except (KeyError, TypeError, IndexError) as error:
-        raise InputError(f"{source!r} lacks a part of a run of probes: {error!r}") from error
+        raise InputError(f"{run.path / RESULT} lacks a part of a probe run: {error!r}") from error
 
 
-def _tensors(one: Trained) -> dict[str, Tensor]:
-    named = dict(vars(one))
-    if isinstance(one, MlpMap):
-        named |= {"weight": one.linear.weight, "bias": one.linear.bias}
-        del named["linear"]
-    return named
+def _tensors(trained: TrainedMap) -> dict[str, Tensor]:
+    tensors = dict(vars(trained))
+    if isinstance(trained, MlpMap):
+        tensors |= {"weight": trained.linear.weight, "bias": trained.linear.bias}
+        del tensors["linear"]
+    return tensors
 
 
-def _map(tensors: Mapping[str, Tensor], prefix: str, kind: Kind) -> Trained:
+def _map(tensors: Mapping[str, Tensor], prefix: str, kind: ProbeKind) -> TrainedMap:
     own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     linear = LinearMap(own.pop("weight"), own.pop("bias"))
     return linear if kind == "linear" else MlpMap(linear, **own)
 
 
-def _named(subject: Subject, tokens: Tokens, found: np.ndarray, candidates: Candidates) -> tuple[str, ...]:
-    """What tokens were taken for, in words."""
+def _pieces(subject: Subject, tokens: Tokens, nearest: np.ndarray, candidates: Candidates) -> tuple[str, ...]:
+    """The pieces of the nearest candidates."""
     if candidates == "sentence":
-        return tuple(tokens.pieces[place] for place in found)
+        return tuple(tokens.pieces[position] for position in nearest)
     assert subject.tokenizer is not None
-    return tuple(str(piece) for piece in subject.tokenizer.convert_ids_to_tokens(found.tolist()))
+    return tuple(str(piece) for piece in subject.tokenizer.convert_ids_to_tokens(nearest.tolist()))

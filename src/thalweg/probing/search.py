@@ -1,4 +1,4 @@
-"""Nearest neighbours: which candidate a recovered state is closest to, and whether it is a right one."""
+"""Nearest-neighbour search: which candidate a recovered state is closest to, and whether it is a correct one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -10,11 +10,11 @@ from torch import Tensor
 
 Part = Literal["whole", "angle", "norm"]
 Metric = Literal["cosine", "l2"]
-ROUNDING = 32  # units of the last place that equal similarities may differ by
+ROUNDING_UNITS = 32  # units in the last place by which equal similarities may differ
 
 
 def take(part: Part, states: Float[Tensor, "*token width"]) -> Float[Tensor, "*token taken"]:
-    """What is known of a state: all of it, its direction h/‖h‖, or its length ‖h‖ alone."""
+    """Restrict states to a part: all of h, its direction h/‖h‖, or its length ‖h‖."""
     if part == "whole":
         return states
     length = states.norm(dim=-1, keepdim=True)
@@ -23,33 +23,33 @@ def take(part: Part, states: Float[Tensor, "*token width"]) -> Float[Tensor, "*t
 
 def similarity(
     metric: Metric,
-    given: Float[Tensor, "*group query width"],
+    estimates: Float[Tensor, "*group query width"],
     candidates: Float[Tensor, "*group candidate width"],
 ) -> tuple[Float[Tensor, "*group query candidate"], Float[Tensor, "*group query one"]]:
-    """How near every candidate is, and how far two numbers may differ by rounding: the nearest is the largest.
+    """The similarity of every estimate to every candidate (larger is nearer), and how much of it may be rounding.
 
-    cosine: ⟨g, c⟩ / ‖g‖‖c‖. l2: 2⟨g, c⟩ − ‖c‖², which is −‖g − c‖² without what all candidates share; of single
-    numbers −|g − c|, since squares would lose half of their digits.
+    cosine: ⟨g, c⟩ / ‖g‖‖c‖. l2: 2⟨g, c⟩ − ‖c‖², which is −‖g − c‖² up to a term that all candidates share; for
+    scalars −|g − c|, because squaring would lose half of the digits.
     """
-    rounding = ROUNDING * torch.finfo(given.dtype).eps
-    if metric == "l2" and given.shape[-1] == 1:
-        return -(given - candidates.mT).abs(), rounding * given.abs()
+    rounding = ROUNDING_UNITS * torch.finfo(estimates.dtype).eps
+    if metric == "l2" and estimates.shape[-1] == 1:
+        return -(estimates - candidates.mT).abs(), rounding * estimates.abs()
     if metric == "cosine":
-        given, candidates = take("angle", given), take("angle", candidates)
-    near = given @ candidates.mT  # [… query candidate]
+        estimates, candidates = take("angle", estimates), take("angle", candidates)
+    near = estimates @ candidates.mT  # [… query candidate]
     size = candidates.square().sum(-1)[..., None, :]  # [… 1 candidate]
     if metric == "l2":
         near = 2 * near - size
     largest = size.amax(-1, keepdim=True)
-    scale = 2 * given.norm(dim=-1, keepdim=True) * largest.sqrt() + largest  # [… query 1]
+    scale = 2 * estimates.norm(dim=-1, keepdim=True) * largest.sqrt() + largest  # [… query 1]
     return near, rounding * scale
 
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """The nearest candidates so far: how near, how many are that near, how many of them are right, one of them.
+    """The nearest candidates of each query: their similarity, how many tie, how many of those are correct, the first.
 
-    A tie is counted fairly: if k candidates are equally near and r of them right, the hit counts r/k.
+    Ties count fractionally: if k candidates are equally near and r of them are correct, the hit counts r/k.
     """
 
     near: Float[Tensor, "*query"]
@@ -64,6 +64,7 @@ class Nearest:
         right: Bool[Tensor, "*#query candidate"],
         start: int = 0,
     ) -> "Nearest":
+        """Search among candidates numbered from `start`; similarities within `slack` of the best one tie."""
         best, first = near.max(-1, keepdim=True)
         tied = near >= best - slack
         return Nearest(
@@ -74,7 +75,7 @@ class Nearest:
         )
 
     def merged(self, other: "Nearest", slack: Float[Tensor, "*query one"]) -> "Nearest":
-        """Over the candidates of both; what is nearer by more than rounding wins."""
+        """The nearest among the candidates of both searches."""
         mine = (self.near >= other.near - slack[..., 0]).to(self.near.dtype)
         theirs = (other.near >= self.near - slack[..., 0]).to(self.near.dtype)
         return Nearest(
@@ -85,13 +86,13 @@ class Nearest:
         )
 
     @staticmethod
-    def joined(some: "Sequence[Nearest]") -> "Nearest":
-        """The queries of all, one after the other."""
-        return Nearest(*(torch.cat([getattr(one, part.name) for one in some]) for part in fields(Nearest)))
+    def joined(searches: "Sequence[Nearest]") -> "Nearest":
+        """Concatenate the queries of several searches."""
+        return Nearest(*(torch.cat([getattr(search, part.name) for search in searches]) for part in fields(Nearest)))
 
-    def at(self, *places: Tensor | int) -> "Nearest":
-        """The queries at these places of the leading axes."""
-        return Nearest(*(getattr(self, part.name)[places] for part in fields(Nearest)))
+    def at(self, *index: Tensor | int) -> "Nearest":
+        """Select queries by indices of the leading axes."""
+        return Nearest(*(getattr(self, part.name)[index] for part in fields(Nearest)))
 
     @property
     def hits(self) -> Float[Tensor, "*query"]:

@@ -1,4 +1,4 @@
-"""The hidden states of a batch of texts at every layer: what probes read, and what they are asked to recover."""
+"""Hidden states of a batch of texts at every layer: the inputs and the targets of probes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,39 +24,39 @@ CANDIDATE_ELEMENTS = 2**22  # numbers of vocabulary candidates held at once: 16 
 
 
 @dataclass(frozen=True, eq=False)
-class States:
-    """All tokens of some texts, one text after the other, at every layer.
+class HiddenStates:
+    """The states of all tokens of several texts, concatenated, at every layer.
 
-    Layer 0 is what enters the first attention block (the embedding stage's output), layer l what leaves the lth
-    layer, MLP included. `special` tokens ([CLS], [SEP]) are candidates of a search, but nobody asks for them.
+    Layer 0 is the input of the first attention block (the output of the embedding stage), layer l the output of the
+    lth layer, MLP included. `special` tokens ([CLS], [SEP]) are candidates of a search but are not tested.
     """
 
     layers: Float[Tensor, "layer token width"]
     ids: Int[Tensor, " token"]
     special: Bool[Tensor, " token"]
-    texts: tuple[slice, ...]  # where each text's tokens stand
+    texts: tuple[slice, ...]  # the tokens of each text
     tokens: tuple[Tokens, ...]
     encoded: Encoded
 
 
-def read_states(subject: Subject, texts: Sequence[str]) -> States:
-    """Run the texts as one batch; each has the states that it would have alone, padding is cut away."""
-    encoded = encoded_texts(subject, texts)
+def read_states(subject: Subject, texts: Sequence[str]) -> HiddenStates:
+    """Run the texts as one batch; padding is removed, so each text has the states it would have alone."""
+    encoded = encode_texts(subject, texts)
     assert encoded.target is not None
     anatomy = subject.anatomy(encoded)
-    places = _Layers(anatomy)
+    layer_taps = _LayerTaps(anatomy)
     with torch.no_grad():
-        record = replay(subject.model, encoded.inputs, anatomy, places)
-    seen = record.tensors
+        record = replay(subject.model, encoded.inputs, anatomy, layer_taps)
+    values = record.tensors
     batch, length = encoded.inputs["input_ids"].shape
     counts = [len(tokens) for tokens in encoded.target]
     real = torch.arange(length)[None] < torch.tensor(counts)[:, None]  # [text position]
-    kept = [seen[tap].reshape(batch, length, -1).cpu()[real] for tap in places.order]
+    kept = [values[tap].reshape(batch, length, -1).cpu()[real] for tap in layer_taps.order]
     layers = torch.stack(kept).to(working(kept[0].dtype))
     if not layers.isfinite().all():
-        raise non_finite_error(places.order[int((~layers.isfinite()).flatten(1).any(1).int().argmax())].module)
+        raise non_finite_error(layer_taps.order[int((~layers.isfinite()).flatten(1).any(1).int().argmax())].module)
     ends = torch.tensor(counts).cumsum(0).tolist()
-    return States(
+    return HiddenStates(
         layers=layers,
         ids=encoded.inputs["input_ids"].cpu()[real],
         special=torch.tensor([special for tokens in encoded.target for special in tokens.special]),
@@ -66,26 +66,26 @@ def read_states(subject: Subject, texts: Sequence[str]) -> States:
     )
 
 
-def encoded_texts(subject: Subject, texts: Sequence[str]) -> Encoded:
-    """The texts as a batch for a model that reads one text and is one stack of layers; others are refused."""
+def encode_texts(subject: Subject, texts: Sequence[str]) -> Encoded:
+    """Encode texts as a batch; raises for models that are not a single stack of layers over one text."""
     if subject.task in ("seq2seq", "speech_seq2seq") or getattr(subject.model.config, "is_encoder_decoder", False):
         raise InputError(
-            f"{subject.name!r} is an encoder-decoder, where a token has no one column of states to follow: probes take "
-            "an encoder or a decoder-only language model"
+            f"{subject.name!r} is an encoder-decoder, where a token has no single column of states; probes need an "
+            "encoder or a decoder-only language model"
         )
     if getattr(subject.model, "main_input_name", "input_ids") != "input_ids":
-        raise InputError(f"{subject.name!r} reads no text, and what it reads has no token to recover")
+        raise InputError(f"{subject.name!r} does not read text; probes need a model with token inputs")
     check_ready(subject.model)
     return encode(subject.model, subject.tokenizer, list(texts))
 
 
 def words_at_positions(
-    subject: Subject, states: States
+    subject: Subject, states: HiddenStates
 ) -> Iterator[tuple[slice, Float[Tensor, "word position width"]]]:
-    """Every word of the vocabulary as the model's own embedding stage has it at each position, a few at a time.
+    """Embed every word of the vocabulary at each position with the model's own embedding stage, in chunks.
 
-    The stage lets each token go its own way (that was proved when the wiring was learnt), so a row that holds one
-    word everywhere gives that word at all positions. The pass ends before attention.
+    The stage treats tokens independently (verified when the wiring was learnt), so a row that repeats one word gives
+    the embeddings of that word at all positions. The pass ends before attention.
     """
     encoded = states.encoded
     anatomy = subject.anatomy(encoded)
@@ -94,36 +94,36 @@ def words_at_positions(
     length = row["input_ids"].shape[1]
     count = vocabulary_size(subject)
     step = max(1, CANDIDATE_ELEMENTS // (length * states.layers.shape[-1]))
-    bottom = _Bottom(anatomy.blocks[0].residual)
+    embedding_tap = _EmbeddingTap(anatomy.blocks[0].residual)
     for first in range(0, count, step):
         words = torch.arange(first, min(first + step, count), device=row["input_ids"].device)
         inputs = {name: value.expand(len(words), *value.shape[1:]) for name, value in row.items()}
         inputs["input_ids"] = words[:, None].expand(-1, length)
         with torch.no_grad():
-            seen = replay(subject.model, inputs, anatomy, bottom).seen[0].value
-        candidates = seen.reshape(len(words), length, -1).cpu()
-        yield slice(first, first + len(words)), candidates.to(states.layers.dtype)
+            embedded = replay(subject.model, inputs, anatomy, embedding_tap).seen[0].value
+        embedded = embedded.reshape(len(words), length, -1).cpu()
+        yield slice(first, first + len(words)), embedded.to(states.layers.dtype)
 
 
 def vocabulary_size(subject: Subject) -> int:
-    """How many words the model can embed, special and unused ones among them."""
+    """The number of words that the model can embed, including special and unused ones."""
     size: Any = subject.model.get_input_embeddings().num_embeddings
     return int(size)
 
 
-def proved(subject: Subject, text: str) -> Capture:
-    """A verified capture of one text, whose blocks have the states that are read here."""
+def verified_capture(subject: Subject, text: str) -> Capture:
+    """Capture one text, and check that its blocks have the states that `read_states` returns."""
     capture = subject.capture(text)
     states = read_states(subject, [text]).layers
     for block, state in zip(capture.blocks, states[:-1], strict=True):
         error = relative_error(state, block.input.cpu())
         if not error <= tolerance(block.input.dtype, block.input.shape[-1]):
-            raise ProofError(f"the states entering {block.name!r} differ by {error:.1e} of their size when read again")
+            raise ProofError(f"the input states of {block.name!r} differ by {error:.1e} (relative) between two passes")
     return capture
 
 
-class _Layers:
-    """Runs the model's own attention and keeps the states between its layers."""
+class _LayerTaps:
+    """Run the model's own attention and record the states between its layers."""
 
     def __init__(self, anatomy: Anatomy) -> None:
         self.order = [anatomy.blocks[0].residual, *anatomy.states.after]
@@ -136,8 +136,8 @@ class _Layers:
 
 
 @dataclass(frozen=True)
-class _Bottom:
-    """Keeps what enters the first block, and ends the pass there."""
+class _EmbeddingTap:
+    """Record the input of the first block, and end the pass there."""
 
     tap: Tap
 

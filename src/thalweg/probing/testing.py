@@ -1,4 +1,4 @@
-"""Ask probes for the tokens of sentences that they have not seen."""
+"""Test probes on the tokens of held-out sentences."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,42 +6,49 @@ import torch
 from torch import Tensor
 
 from thalweg.models.load import Subject
-from thalweg.probing.plan import BATCH, Candidates, Key, Match, Split, batches
-from thalweg.probing.recover import Map, search
-from thalweg.probing.states import States, read_states, vocabulary_size
+from thalweg.probing.plan import BATCH_SENTENCES, Candidates, Match, ProbeKey, SentenceSplit, sentence_batches
+from thalweg.probing.recover import ProbeMap, search
+from thalweg.probing.states import HiddenStates, read_states, vocabulary_size
 from thalweg.progress import progress
 from thalweg.rates import Rate, Tally
 
 
 def measure(
-    subject: Subject, split: Split, keys: Sequence[Key], maps: Mapping[Key, Map], candidates: Candidates
-) -> tuple[dict[tuple[Key, Match], Rate], dict[Match, float], int]:
-    """Rates on the test sentences, the chance of a hit by drawing lots, and how many tokens were asked for."""
-    ways: tuple[Match, Match] = ("strict", "lenient")
-    tallies: dict[tuple[Key, Match], Tally] = {(key, way): Tally() for key in keys for way in ways}
-    chance: dict[Match, Tally] = {way: Tally() for way in ways}
+    subject: Subject,
+    split: SentenceSplit,
+    keys: Sequence[ProbeKey],
+    maps: Mapping[ProbeKey, ProbeMap],
+    candidates: Candidates,
+) -> tuple[dict[tuple[ProbeKey, Match], Rate], dict[Match, float], int]:
+    """Rates on the test sentences, the rate of guessing at random, and the number of tokens tested."""
+    matches: tuple[Match, Match] = ("strict", "lenient")
+    tallies: dict[tuple[ProbeKey, Match], Tally] = {(key, match): Tally() for key in keys for match in matches}
+    chance: dict[Match, Tally] = {match: Tally() for match in matches}
     with progress("testing") as report:
-        for number, some in enumerate(batches(split.test), 1):
-            states = read_states(subject, some)
-            found = search(subject, keys, maps, states, candidates)
-            lots = _lots(subject, states, candidates)
+        for number, texts in enumerate(sentence_batches(split.test), 1):
+            states = read_states(subject, texts)
+            nearest = search(subject, keys, maps, states, candidates)
+            guesses = guess_rates(states, vocabulary_size(subject) if candidates == "vocabulary" else None)
             for text in states.texts:
-                asked = ~states.special[text]
-                for way, lot in zip(ways, lots, strict=True):
-                    chance[way].add(lot[text][asked])
+                counted = ~states.special[text]
+                for match, guess in zip(matches, guesses, strict=True):
+                    chance[match].add(guess[text][counted])
                 for key in keys:
-                    for way, nearest in zip(ways, found[key], strict=True):
-                        tallies[key, way].add(nearest.hits[text][asked])
-            report(number * BATCH, len(split.test))
-    rates = {which: tally.rate() for which, tally in tallies.items()}
-    means: dict[Match, float] = {way: tally.rate().rate for way, tally in chance.items()}
+                    for match, hits in zip(matches, nearest[key], strict=True):
+                        tallies[key, match].add(hits.hits[text][counted])
+            report(number * BATCH_SENTENCES, len(split.test))
+    rates = {key_and_match: tally.rate() for key_and_match, tally in tallies.items()}
+    means: dict[Match, float] = {match: tally.rate().rate for match, tally in chance.items()}
     return rates, means, int(chance["strict"].tokens)
 
 
-def _lots(subject: Subject, states: States, candidates: Candidates) -> tuple[Tensor, Tensor]:
-    """Of each token the share of candidates that would be right: one of them, or those with its id."""
-    if candidates == "vocabulary":
-        even = torch.full(states.ids.shape, 1 / vocabulary_size(subject))
+def guess_rates(states: HiddenStates, vocabulary: int | None) -> tuple[Tensor, Tensor]:
+    """For each token the share of candidates that are correct: one of them (strict), or all with its id (lenient).
+
+    Candidates are the words of a vocabulary of this size, or the tokens of the same text.
+    """
+    if vocabulary is not None:
+        even = torch.full(states.ids.shape, 1 / vocabulary)
         return even, even
     strict, lenient = [], []
     for text in states.texts:

@@ -1,4 +1,4 @@
-"""`thalweg probe` as a person uses it, mounted on a command of its own."""
+"""`thalweg probe`: train probes, apply saved ones, and refuse unusable input."""
 
 import json
 from pathlib import Path
@@ -40,51 +40,52 @@ def test_probes_when_trained_and_applied_then_answer(model: str, tmp_path: Path)
     assert "chance" in shown
     answer = json.loads(run(*choices, "--out", str(out), "--json", "-"))
     assert answer["rates"][0]["rate"] == 1.0
-    assert "still themselves" in run("--apply", str(out), "--model", model, SENTENCE)
-    asked = json.loads(run("--apply", str(out), "--model", model, SENTENCE, "--json", "-"))
-    assert len(asked["hits"]) == 4
-    with pytest.raises(tw.InputError, match="another choice of seed"):
+    assert "recovered tokens" in run("--apply", str(out), "--model", model, SENTENCE)
+    recovery = json.loads(run("--apply", str(out), "--model", model, SENTENCE, "--json", "-"))
+    assert len(recovery["hits"]) == 4
+    with pytest.raises(tw.InputError, match=r"seed \(0 there, 1 here\)"):
         run(*choices, "--out", str(out), "--seed", "1")
 
 
 def test_texts_when_in_a_column_then_are_read(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
-    rows.write_text("\n".join(json.dumps({"said": text, "label": 1}) for text in TEXTS))
-    assert read_texts(rows, "said", 3) == TEXTS[:3]
+    rows.write_text("\n".join(json.dumps({"sentence": text, "label": 1}) for text in TEXTS))
+    assert read_texts(rows, "sentence", 3) == TEXTS[:3]
     table = tmp_path / "table.tsv"
     table.write_text("label\ttext\n" + "\n".join(f'1\t"{text}' for text in TEXTS))
     assert read_texts(table, "text", 2) == [f'"{text}' for text in TEXTS[:2]]
     for file in (rows, table):
-        with pytest.raises(tw.InputError, match="no column 'nothing'"):
+        with pytest.raises(tw.InputError, match="column 'nothing'"):
             read_texts(file, "nothing", None)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "fact"),
     [
         (None, "cannot read"),
         (b"", "is empty"),
         (b" \n\n", "is empty"),
-        (b"\xff\xfe\x00junk", "no text"),
-        (b"a\0", "no text"),
+        (b"\xff\xfe\x00junk", "UTF-8|text"),
+        (b"a\0", "UTF-8|text"),
     ],
 )
-def test_file_when_it_holds_no_texts_then_is_refused(tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_file_when_it_holds_no_texts_then_is_named(tmp_path: Path, content: bytes | None, fact: str) -> None:
     file = tmp_path / "texts.txt"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(tw.InputError, match=said):
+    with pytest.raises(tw.InputError, match=fact) as refusal:
         read_texts(file, "text", None)
+    assert "texts.txt" in str(refusal.value)
 
 
 def test_file_when_it_has_one_line_then_is_refused(model: str, tmp_path: Path) -> None:
     file = tmp_path / "texts.txt"
     file.write_text(SENTENCE)
-    with pytest.raises(tw.InputError, match="1 different texts"):
+    with pytest.raises(tw.InputError, match=r"got 1$"):
         run("--file", str(file), "--model", model)
 
 
-def test_command_when_given_neither_file_nor_probes_then_says_what_it_wants() -> None:
+def test_command_when_called_without_a_file_or_probes_then_says_what_to_pass() -> None:
     for words in ((), ("a text",), ("--apply", "x"), ("--apply", "x", "--file", "y", "a text")):
-        with pytest.raises(tw.InputError, match="either --file"):
+        with pytest.raises(tw.InputError, match=r"--file .*--apply"):
             run(*words)
