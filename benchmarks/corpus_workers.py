@@ -1,4 +1,4 @@
-"""Texts per second of a corpus on Ray, with one worker and with two, and of the local engine; without their start."""
+"""Texts per second of a corpus, start-up excluded: the local engine, and Ray with one worker and with two."""
 
 import sys
 import tempfile
@@ -8,7 +8,7 @@ from typing import Any
 import thalweg as tw
 
 TEXTS, SHARD = 1280, 16
-FIRST = 10  # shards that do not count: when they are written, every worker has long begun
+START_UP_SHARDS = 10  # not counted: once they are written, every worker is running
 ROUNDS = 3
 WORDS = (
     "a gorgeous , witty and seductive movie that is neither dull nor long but tells its story with great care".split()
@@ -21,9 +21,9 @@ ENGINES: dict[str, dict[str, Any]] = {
 
 
 def texts_per_second(subject: tw.Subject, file: Path, folder: Path, **engine: Any) -> float:
-    """By the times at which shards were written, from the first that counts to the last."""
+    """The rate from the last start-up shard to the last shard, by the times of the files."""
     tw.run_corpus(subject, file, folder, shard=SHARD, certificate=None, **engine)
-    times = sorted(one.stat().st_mtime for one in folder.glob("shard-*.parquet"))[FIRST - 1 :]
+    times = sorted(shard.stat().st_mtime for shard in folder.glob("shard-*.parquet"))[START_UP_SHARDS - 1 :]
     return SHARD * (len(times) - 1) / (times[-1] - times[0])
 
 
@@ -34,13 +34,11 @@ def main(rounds: int) -> None:
         file.write_text("\n".join(" ".join(WORDS[n % 7 : 9 + n % 11]) + f" {n}" for n in range(TEXTS)))
         for turn in range(rounds):
             for name, engine in ENGINES.items():
-                found = texts_per_second(subject, file, Path(place) / f"{name} {turn}", **engine)
-                best[name] = max(best[name], found)
-    print(
-        f"texts per second, rollout and ALTI with the model that ships, start-up not counted, best of {rounds} rounds"
-    )
-    for name, found in best.items():
-        print(f"  {name:12} {found:7.1f}   {found / best['one worker']:.2f} times one worker")
+                rate = texts_per_second(subject, file, Path(place) / f"{name} {turn}", **engine)
+                best[name] = max(best[name], rate)
+    print(f"texts per second, rollout and ALTI with the bundled model, start-up excluded, best of {rounds} rounds")
+    for name, rate in best.items():
+        print(f"  {name:12} {rate:7.1f}   {rate / best['one worker']:.2f} times one worker")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a folder of a corpus holds, for tests that compare one with another."""
+"""Folders of a corpus for tests: write one by hand, and read what one holds."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,13 +6,30 @@ from typing import Any
 
 import pyarrow.parquet
 
-from thalweg.corpus.rows import Row, row_of
-from thalweg.corpus.shards import Shard, Text
-from thalweg.corpus.storage import Folder
-from thalweg.corpus.work import Done
+from thalweg.corpus.process import ShardResult
+from thalweg.corpus.rows import Row, make_row
+from thalweg.corpus.shard_store import open_store
+from thalweg.corpus.shards import CorpusText, Shard
 
 WORDS = "the old dog runs and a new cat is good but this film was very bad".split()
-OF_TIME = ("seconds",)  # differs from run to run
+IDENTITY: dict[str, Any] = {
+    "weights": "w",
+    "config": "c",
+    "tokenizer": "t",
+    "task": "classification",
+    "dtype": "float32",
+    "texts_digest": "d",
+    "methods": ["alti"],
+    "target": None,
+    "certificate": "full",
+    "maps": False,
+    "top": 5,
+    "max_tokens": 512,
+    "batch": 32,
+    "batch_tokens": 2048,
+    "shard": 256,
+}
+VERSIONS = dict.fromkeys(("class", "dtype", "thalweg", "transformers", "torch"), "some")
 
 
 def sentences(count: int) -> list[str]:
@@ -20,28 +37,25 @@ def sentences(count: int) -> list[str]:
     return [" ".join(WORDS[(n * 7 + i * (1 + n % 5)) % len(WORDS)] for i in range(2 + n % 9)) for n in range(count)]
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
-    """All rows in the order of the shards, as they were written."""
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    """All rows in the order of the shards."""
     return [
         row for file in sorted(folder.glob("shard-*.parquet")) for row in pyarrow.parquet.read_table(file).to_pylist()
     ]
 
 
-def timeless(folder: Path) -> list[dict[str, Any]]:
-    return [{name: value for name, value in row.items() if name not in OF_TIME} for row in read(folder)]
+def untimed_rows(folder: Path) -> list[dict[str, Any]]:
+    """All rows without the column that differs from run to run."""
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in read_rows(folder)]
 
 
-def by_hand(number: int, **known: Any) -> Row:
-    """A row made by hand."""
-    return row_of(Text(number, number + 1, f"text {number}"), **known)
+def hand_made(number: int, **columns: Any) -> Row:
+    """The row of a made-up text."""
+    return make_row(CorpusText(number, number + 1, f"text {number}"), **columns)
 
 
-def made(folder: Path, rows: Sequence[Row], model: str = "some model", **chosen: Any) -> None:
-    """A folder with these rows in one shard, of a run that was asked for what is chosen."""
-    usual = {"methods": ["alti"], "target": None, "certificate": "full", "maps": False, "top": 5, "max_tokens": 512}
-    texts = len({row["text"] for row in rows})
-    digests = {"digest": "d", "weights": "w", "architecture": "a", "tokenizer": "t"}
-    known = dict.fromkeys(("class", "dtype", "thalweg", "transformers", "torch"), "some")
-    store = Folder(folder, {**usual, "texts": texts, **digests, **chosen}, {"model": model, **known})
-    with store.alone():
-        store.add(Shard(0, ()), Done(0, tuple(rows)))
+def write_folder(folder: Path, rows: Sequence[Row], model: str = "some model", **changes: Any) -> None:
+    """Write a folder with these rows in one shard; `changes` are changes of the run's identity."""
+    identity = {**IDENTITY, "texts": len({row["text"] for row in rows}), **changes}
+    with open_store(folder, identity, {"model": model, **VERSIONS}) as store:
+        store.add(Shard(0, ()), ShardResult(0, tuple(rows)))

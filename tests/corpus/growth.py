@@ -1,4 +1,4 @@
-"""A run in a process of its own, which prints how much its memory grew at most, and what was said of it."""
+"""Run a corpus in a process of its own, and print how much its memory grew at most and what bound it gave."""
 
 import json
 import sys
@@ -10,18 +10,18 @@ import thalweg as tw
 from thalweg.corpus.run import run_corpus
 
 
-def main(kind: str, file: str, first: str, folder: str, asked: str) -> None:
+def main(kind: str, file: str, warm_up_file: str, folder: str, options: str) -> None:
     subject = tw.load()
-    if kind == "language model":  # whose logits are far larger than its states
+    if kind == "language model":  # its logits are far larger than its states
         config = GPT2Config(vocab_size=30_000, n_layer=2, n_embd=64, n_head=4)
         subject = tw.load(GPT2LMHeadModel(config).eval(), subject.tokenizer)
-    run_corpus(subject, first, f"{folder}/first", ["attention_rollout"])  # libraries are there from here on
+    run_corpus(subject, warm_up_file, f"{folder}/first", ["attention_rollout"])  # imports all libraries
     before = _kilobytes("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
-    found = run_corpus(subject, file, f"{folder}/rows", **json.loads(asked))
-    assert found.memory is not None
+    corpus = run_corpus(subject, file, f"{folder}/rows", **json.loads(options))
+    assert corpus.memory is not None
     grown = 1024 * (_kilobytes("VmHWM") - before)
-    print(json.dumps({"failed": found.counts.failed, "grown": grown, "said": found.memory}))
+    print(json.dumps({"failed": corpus.counts.failed, "grown": grown, "bound": corpus.memory}))
 
 
 def _kilobytes(name: str) -> int:

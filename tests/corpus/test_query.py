@@ -1,4 +1,4 @@
-"""SQL over the rows, and over nothing else."""
+"""SQL over the rows of a corpus, and over nothing else."""
 
 import re
 from importlib.util import find_spec
@@ -9,9 +9,9 @@ import pytest
 
 import thalweg as tw
 from tests.conftest import missing
-from tests.corpus.folders import read, sentences
+from tests.corpus.folders import read_rows, sentences
 from tests.tiny import tiny_subject
-from thalweg.corpus.query import VIEWS, query
+from thalweg.corpus.query import TABLES, query
 from thalweg.corpus.run import run_corpus
 from thalweg.errors import MissingExtraError
 
@@ -24,9 +24,9 @@ def duckdb() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two shards, in which one text has failed."""
+    """Two shards with one failed text."""
     place = tmp_path_factory.mktemp("corpus")
-    (place / "texts.jsonl").write_text("\n".join([*(f'{{"text": "{one}"}}' for one in sentences(7)), "broken"]))
+    (place / "texts.jsonl").write_text("\n".join([*(f'{{"text": "{text}"}}' for text in sentences(7)), "broken"]))
     run_corpus(
         tiny_subject("bert"),
         place / "texts.jsonl",
@@ -37,35 +37,37 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "out"
 
 
-def test_query_when_it_asks_for_rows_then_gives_what_is_stored(folder: Path) -> None:
-    found = query(folder, "SELECT text, line, error IS NULL AS good, tokens FROM rows ORDER BY text")
-    assert found.columns == ("text", "line", "good", "tokens")
-    assert list(found.rows) == [(row["text"], row["line"], row["error"] is None, row["tokens"]) for row in read(folder)]
-    assert [row[2] for row in found.rows] == [True] * 7 + [False]
+def test_query_when_it_selects_rows_then_returns_what_is_stored(folder: Path) -> None:
+    result = query(folder, "SELECT text, line, error IS NULL AS good, tokens FROM rows ORDER BY text")
+    assert result.columns == ("text", "line", "good", "tokens")
+    assert list(result.rows) == [
+        (row["text"], row["line"], row["error"] is None, row["tokens"]) for row in read_rows(folder)
+    ]
+    assert [row[2] for row in result.rows] == [True] * 7 + [False]
 
 
-def test_query_when_it_asks_for_views_then_they_are_the_lists_unnested(folder: Path) -> None:
-    rows = read(folder)
+def test_query_when_it_selects_other_tables_then_they_are_the_lists_unnested(folder: Path) -> None:
+    rows = read_rows(folder)
     scores = query(folder, "SELECT text, method, entropy, error IS NULL FROM scores ORDER BY text")
     assert sorted(scores.rows, key=str) == sorted(
         (
-            (row["text"], one["method"], one["entropy"], one["error"] is None)
+            (row["text"], entry["method"], entry["entropy"], entry["error"] is None)
             for row in rows
-            for one in row["methods"] or []
+            for entry in row["methods"] or []
         ),
         key=str,
     )
     sources = query(folder, "SELECT text, method, position, token, score FROM sources ORDER BY text, method, place")
     assert list(sources.rows) == [
-        (row["text"], one["method"], source["position"], source["token"], source["score"])
+        (row["text"], entry["method"], source["position"], source["token"], source["score"])
         for row in rows
-        for one in sorted(row["methods"] or [], key=lambda one: one["method"])
-        for source in one["sources"] or []
+        for entry in sorted(row["methods"] or [], key=lambda entry: entry["method"])
+        for source in entry["sources"] or []
     ]
     for name in ("layers", "heads", "checks", "agreement"):
         stored = [entry for row in rows for entry in row[name] or []]
-        found = query(folder, f"SELECT {', '.join(stored[0])} FROM {name}")
-        assert sorted(map(str, found.rows)) == sorted(str(tuple(entry.values())) for entry in stored)
+        result = query(folder, f"SELECT {', '.join(stored[0])} FROM {name}")
+        assert sorted(map(str, result.rows)) == sorted(str(tuple(entry.values())) for entry in stored)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_query_when_it_asks_for_views_then_they_are_the_lists_unnested(folder: P
     [
         "COPY rows TO '{}/copy.csv'",
         "COPY (SELECT 1) TO '{}/copy.parquet'",
-        "SELECT * FROM read_text('{}/corpus.json')",
+        "SELECT * FROM read_text('{}/run.json')",
         "SELECT * FROM '{}/shard-000000.parquet'",
         "ATTACH '{}/base.db' AS base",
         "EXPORT DATABASE '{}/all'",
@@ -89,54 +91,52 @@ def test_query_when_it_asks_for_views_then_they_are_the_lists_unnested(folder: P
     ],
 )
 def test_query_when_it_reaches_beyond_the_rows_then_is_refused(folder: Path, sql: str) -> None:
-    before = {one.name: one.read_bytes() for one in folder.iterdir()}
-    with pytest.raises(tw.InputError, match=r"DuckDB refuses the query|asks for nothing"):
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    with pytest.raises(tw.InputError, match=r"DuckDB cannot run the query|returns nothing.*SELECT from rows"):
         query(folder, sql.format(folder))
-    assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
-def test_query_when_numbers_have_no_name_in_json_then_become_null_or_text(folder: Path) -> None:
-    found = query(folder, "SELECT 'nan'::DOUBLE, DATE '2024-02-29', 1.5, [{'a': 'inf'::DOUBLE}], NULL, true")
-    assert found.to_dict()["rows"] == [[None, "2024-02-29", "1.5", [{"a": None}], None, True]]
+def test_result_when_values_have_no_json_type_then_become_null_or_text(folder: Path) -> None:
+    result = query(folder, "SELECT 'nan'::DOUBLE, DATE '2024-02-29', 1.5, [{'a': 'inf'::DOUBLE}], NULL, true")
+    assert result.to_dict()["rows"] == [[None, "2024-02-29", "1.5", [{"a": None}], None, True]]
 
 
-def test_query_when_there_is_nothing_to_ask_then_says_so(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(tw.InputError, match="holds no corpus"):
+def test_query_when_the_folder_has_no_rows_then_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(tw.InputError, match="not the folder of a corpus run"):
         query(tmp_path, "SELECT 1")
-    (tmp_path / "corpus.json").write_bytes((folder / "corpus.json").read_bytes())
-    with pytest.raises(tw.InputError, match="holds no shard yet"):
+    (tmp_path / "run.json").write_bytes((folder / "run.json").read_bytes())
+    with pytest.raises(tw.InputError, match="no shards yet"):
         query(tmp_path, "SELECT 1")
 
 
 def test_query_when_a_shard_is_damaged_then_names_it(folder: Path, tmp_path: Path) -> None:
-    there = tmp_path / "copy"
-    copytree(folder, there)
-    shard = there / "shard-000000.parquet"
-    whole = bytearray(shard.read_bytes())
-    whole[4 : len(whole) // 4] = bytes(len(whole) // 4 - 4)  # rows, not what is said of them at the end
-    shard.write_bytes(whole)
-    for ask in (lambda: query(there, "SELECT * FROM rows"), lambda: tw.Corpus.load(there).summary()):
-        with pytest.raises(
-            tw.InputError, match=r"shard-000000.parquet' cannot be read.*remove it to have its texts run again"
-        ):
-            ask()
+    copy = tmp_path / "copy"
+    copytree(folder, copy)
+    shard = copy / "shard-000000.parquet"
+    content = bytearray(shard.read_bytes())
+    content[4 : len(content) // 4] = bytes(len(content) // 4 - 4)  # rows, not the metadata at the end
+    shard.write_bytes(content)
+    for read in (lambda: query(copy, "SELECT * FROM rows"), lambda: tw.Corpus.load(copy).summary()):
+        with pytest.raises(tw.InputError, match=r"cannot read .*shard-000000\.parquet.*remove it"):
+            read()
 
 
-def test_query_when_duckdb_is_missing_then_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_query_when_duckdb_is_missing_then_names_the_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
     with pytest.raises(MissingExtraError, match=r"install thalweg\[corpus\]"):
         query(folder, "SELECT 1")
 
 
-def test_views_when_listed_then_each_can_be_asked(folder: Path) -> None:
-    for name in VIEWS:
+def test_tables_when_listed_then_each_can_be_queried(folder: Path) -> None:
+    for name in TABLES:
         assert query(folder, f"SELECT count(*) FROM {name}").rows[0][0] > 0
 
 
-def test_page_when_its_queries_are_asked_then_they_work(folder: Path) -> None:
+def test_docs_when_their_queries_are_run_then_they_work(folder: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "corpus.md").read_text()
     (block,) = re.findall(r"```sql\n(.*?)```", page, re.S)
-    queries = [one for one in block.split(";") if one.strip()]
+    queries = [sql for sql in block.split(";") if sql.strip()]
     assert len(queries) >= 5
-    for one in queries:
-        assert query(folder, one).rows, one
+    for sql in queries:
+        assert query(folder, sql).rows, sql

@@ -1,4 +1,4 @@
-"""A run that is stopped at any moment goes on to what one that never stopped has written."""
+"""Runs over a file: interrupted at any moment, they resume and end with the rows of an uninterrupted run."""
 
 import json
 import resource
@@ -13,14 +13,12 @@ from tokenizers.normalizers import Lowercase
 from transformers import PreTrainedTokenizerFast
 
 import thalweg as tw
-from tests.corpus.folders import read, sentences, timeless
+from tests.corpus.folders import read_rows, sentences, untimed_rows
 from tests.families import PAD
 from tests.tiny import save_folder, tiny_subject
-from thalweg.corpus.job import make_job
 from thalweg.corpus.run import run_corpus
-from thalweg.corpus.shards import Shard, Text
-from thalweg.corpus.work import work
-from thalweg.files.atomic import alone
+from thalweg.corpus.shard_store import KIND
+from thalweg.files.run_folder import open_run, read_header
 
 METHODS = ["attention_rollout", "alti"]
 
@@ -37,54 +35,46 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_run_when_done_then_has_a_row_for_each_text_and_says_of_what_it_is(
+def test_run_when_done_then_has_a_row_for_each_text_and_a_header(
     subject: tw.Subject, file: Path, tmp_path: Path
 ) -> None:
-    found = run_corpus(subject, file, tmp_path / "out", METHODS, shard=5)
-    assert (found.texts, found.shards, found.found, found.complete) == (22, 5, 0, True)
-    rows = read(tmp_path / "out")
+    corpus = run_corpus(subject, file, tmp_path / "out", METHODS, shard=5)
+    assert (corpus.texts, corpus.shards, corpus.resumed, corpus.complete) == (22, 5, 0, True)
+    rows = read_rows(tmp_path / "out")
     assert [row["text"] for row in rows] == list(range(22))
     assert [row["line"] for row in rows] == list(range(1, 23))
-    header = json.loads((tmp_path / "out" / "corpus.json").read_text())
-    assert header["schema"] == 1
-    assert header["configuration"]["methods"] == METHODS
-    for part in sorted((tmp_path / "out").glob("shard-*.parquet")):
-        mark = json.loads(pyarrow.parquet.read_schema(part).metadata[b"thalweg"])
-        assert {name: mark[name] for name in ("schema", "weights", "configuration_hash")} == {
-            name: header[name] for name in ("schema", "weights", "configuration_hash")
-        }
+    header = read_header(tmp_path / "out", KIND)
+    assert header.identity["methods"] == METHODS
+    assert header.identity.items() >= subject.identity().items()
+    assert header.provenance == subject.provenance
     loaded = tw.Corpus.load(tmp_path / "out")
-    assert (loaded.counts, loaded.configuration) == (found.counts, found.configuration)
-    assert {one.name for one in (tmp_path / "out").iterdir()} == {
-        "corpus.json", *(f"shard-{n:06d}.parquet" for n in range(5)),
+    assert (loaded.counts, loaded.identity) == (corpus.counts, corpus.identity)
+    assert {entry.name for entry in (tmp_path / "out").iterdir()} == {
+        "run.json", "run.lock", *(f"shard-{n:06d}.parquet" for n in range(5)),
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_run_when_batches_differ_then_rows_say_the_same(
-    subject: tw.Subject, file: Path, tmp_path: Path, batch: int
-) -> None:
-    run_corpus(subject, file, tmp_path / "one", ["alti"], shard=30, certificate=None)
+def test_run_when_batches_differ_then_rows_agree(subject: tw.Subject, file: Path, tmp_path: Path, batch: int) -> None:
+    run_corpus(subject, file, tmp_path / "first", ["alti"], shard=30, certificate=None)
     run_corpus(subject, file, tmp_path / "other", ["alti"], shard=4, batch=batch, certificate=None)
-    for one, other in zip(read(tmp_path / "one"), read(tmp_path / "other"), strict=True):
-        assert one["digest"] == other["digest"]
-        assert one["methods"][0]["entropy"] == pytest.approx(other["methods"][0]["entropy"], abs=1e-4)
+    for row, other in zip(read_rows(tmp_path / "first"), read_rows(tmp_path / "other"), strict=True):
+        assert row["digest"] == other["digest"]
+        assert row["methods"][0]["entropy"] == pytest.approx(other["methods"][0]["entropy"], abs=1e-4)
 
 
-def test_run_when_a_shard_is_missing_then_only_that_is_done_again(
-    subject: tw.Subject, file: Path, tmp_path: Path
-) -> None:
+def test_run_when_a_shard_is_missing_then_recomputes_only_that(subject: tw.Subject, file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run_corpus(subject, file, out, METHODS, shard=5, maps=True)
-    before, stamps = timeless(out), {one.name: one.stat().st_mtime_ns for one in out.iterdir()}
+    before, stamps = untimed_rows(out), {entry.name: entry.stat().st_mtime_ns for entry in out.iterdir()}
     (out / "shard-000001.parquet").unlink()
     (out / "maps-000003.safetensors").unlink()
     (out / "shard-000002.parquetabc.draft").write_text("half")
-    found = run_corpus(subject, file, out, METHODS, shard=5, maps=True)
-    assert (found.texts, found.found) == (22, 12)
-    assert timeless(out) == before
-    again = {one.name for one in out.iterdir() if stamps.get(one.name) != one.stat().st_mtime_ns}
-    assert again == {
+    corpus = run_corpus(subject, file, out, METHODS, shard=5, maps=True)
+    assert (corpus.texts, corpus.resumed) == (22, 12)
+    assert untimed_rows(out) == before
+    rewritten = {entry.name for entry in out.iterdir() if stamps.get(entry.name) != entry.stat().st_mtime_ns}
+    assert rewritten - {"run.lock"} == {
         f"{kind}-{n:06d}.{end}" for n in (1, 3) for kind, end in (("shard", "parquet"), ("maps", "safetensors"))
     }
     assert set(load_file(out / "maps-000003.safetensors")) == {f"{n}/{name}" for n in range(15, 20) for name in METHODS}
@@ -95,10 +85,7 @@ import json, os, random, signal, sys, time
 import torch
 torch.set_num_threads(1)
 import thalweg as tw
-import thalweg.files.atomic
 from thalweg.corpus.run import run_corpus
-from thalweg.corpus.shards import Shard, Text
-from thalweg.corpus.work import work
 
 model, file, out, how = sys.argv[1:]
 subject = tw.load(model)
@@ -116,7 +103,7 @@ def started(folder, before=lambda: None):
             os._exit(0)
     return child
 
-run(out + "-first")  # everything is imported and the wiring is learnt before anybody is born
+run(out + "-first")  # imports everything and learns the wiring before the first fork
 start = time.monotonic()
 os.waitpid(started(out + "-timed"), 0)
 whole = time.monotonic() - start
@@ -143,163 +130,177 @@ else:
             os.replace = replace
         _, status = os.waitpid(started(out, before), 0)
         kills.append(os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0)
-found = run(out)
-print(json.dumps({"kills": kills, "texts": found.texts}))
+print(json.dumps({"kills": kills, "texts": run(out).texts}))
 """
 
 
 @pytest.mark.parametrize("how", ["random", "before", "after"])
-def test_run_when_killed_again_and_again_then_ends_with_what_an_uninterrupted_one_has(
+def test_run_when_killed_repeatedly_then_ends_with_the_rows_of_an_uninterrupted_run(
     subject: tw.Subject, file: Path, tmp_path: Path, how: str
 ) -> None:
     save_folder(tmp_path / "model")
     out, whole = tmp_path / "out", tmp_path / "whole"
-    words = [sys.executable, "-c", KILLED, str(tmp_path / "model"), str(file), str(out), how]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["texts"] == 22
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "model"), str(file), str(out), how]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert process.returncode == 0, process.stderr
+    outcome = json.loads(process.stdout)
+    assert outcome["texts"] == 22
     if how == "random":
-        assert len(set(found["kills"])) > 2, "all kills fell into the same moments"
+        assert len(set(outcome["kills"])) > 2, "all kills happened at the same stage"
     else:
-        assert found["kills"] == [9, 9, 9, 9]
+        assert outcome["kills"] == [9, 9, 9, 9]
     run_corpus(tw.load(tmp_path / "model"), file, whole, METHODS, shard=2, maps=True)
-    assert timeless(out) == timeless(whole)
-    assert {one.name for one in out.iterdir()} == {one.name for one in whole.iterdir()}
+    assert untimed_rows(out) == untimed_rows(whole)
+    assert {entry.name for entry in out.iterdir()} == {entry.name for entry in whole.iterdir()}
     for maps in whole.glob("maps-*.safetensors"):
         assert (out / maps.name).read_bytes() == maps.read_bytes()
 
 
-def test_run_when_the_disk_is_full_then_says_so_and_goes_on_later(subject: tw.Subject, tmp_path: Path) -> None:
+def test_run_when_the_disk_is_full_then_fails_and_can_be_resumed(subject: tw.Subject, tmp_path: Path) -> None:
     file, out = tmp_path / "texts.txt", tmp_path / "out"
     short, long = sentences(10), [" ".join(sentences(n + 9)) for n in range(5)]
     file.write_text("\n".join([*short[:5], *long, *short[5:]]))
     run_corpus(subject, file, tmp_path / "whole", METHODS, "all", shard=5)
-    sizes = [one.stat().st_size for one in sorted((tmp_path / "whole").glob("shard-*"))]
+    sizes = [shard.stat().st_size for shard in sorted((tmp_path / "whole").glob("shard-*"))]
     assert sizes[0] < sizes[1]
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, ((sizes[0] + sizes[1]) // 2, before[1]))
     try:
-        with pytest.raises(tw.InputError, match=r"cannot write into .*large.*goes on from there"):
+        with pytest.raises(tw.InputError, match=r"cannot write to .*large.*resumes"):
             run_corpus(subject, file, out, METHODS, "all", shard=5)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert {one.name for one in out.iterdir()} == {"corpus.json", "shard-000000.parquet"}
-    assert run_corpus(subject, file, out, METHODS, "all", shard=5).found == 5
-    assert timeless(out) == timeless(tmp_path / "whole")
+    assert {entry.name for entry in out.iterdir()} == {"run.json", "run.lock", "shard-000000.parquet"}
+    assert run_corpus(subject, file, out, METHODS, "all", shard=5).resumed == 5
+    assert untimed_rows(out) == untimed_rows(tmp_path / "whole")
 
 
-def test_run_when_maps_fill_the_disk_then_says_so_too(subject: tw.Subject, file: Path, tmp_path: Path) -> None:
+def test_run_when_maps_fill_the_disk_then_fails_without_a_shard(
+    subject: tw.Subject, file: Path, tmp_path: Path
+) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
     try:
-        with pytest.raises(tw.InputError, match="cannot write into"):
+        with pytest.raises(tw.InputError, match="cannot write to"):
             run_corpus(subject, file, tmp_path / "out", METHODS, "all", maps=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert {one.name for one in (tmp_path / "out").iterdir()} == {"corpus.json"}
+    assert {entry.name for entry in (tmp_path / "out").iterdir()} == {"run.json", "run.lock"}
 
 
-def test_run_when_another_is_there_then_is_refused(subject: tw.Subject, file: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run_corpus(subject, file, out, METHODS, limit=3)
-    with alone(out), pytest.raises(tw.InputError, match="another run is writing into"):
-        run_corpus(subject, file, out, METHODS, limit=3)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"methods": ["alti"]}, "another choice of methods"),
-        ({"top": 2}, "another choice of top"),
-        ({"shard": 2}, "another choice of shard"),
-        ({"batch": 2}, "another choice of batch"),
-        ({"target": "all"}, "another choice of target"),
-        ({"max_tokens": 9}, "another choice of max_tokens"),
-        ({"certificate": None}, "another choice of certificate"),
-        ({"limit": 2}, "another choice of texts, digest"),
-    ],
-)
-def test_folder_when_asked_for_something_else_then_is_refused(
-    subject: tw.Subject, file: Path, tmp_path: Path, change: dict, said: str
-) -> None:
-    asked = {"methods": METHODS, "limit": 3}
-    run_corpus(subject, file, tmp_path / "out", **asked)
-    with pytest.raises(tw.InputError, match=said):
-        run_corpus(subject, file, tmp_path / "out", **{**asked, **change})
-
-
-def test_folder_when_of_another_model_or_text_or_anything_else_then_is_refused(
+def test_run_when_another_process_writes_to_the_folder_then_is_refused(
     subject: tw.Subject, file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    run_corpus(subject, file, out, METHODS, shard=10)
-    other = tiny_subject("bert")
-    next(other.model.parameters()).data[5] += 1
-    with pytest.raises(tw.InputError, match="another choice of weights;"):
-        run_corpus(other, file, out, METHODS, shard=10)
-    for name, change in {"hidden_act": "relu", "id2label": {0: "no", 1: "yes"}}.items():
-        other = tiny_subject("bert")
-        setattr(other.model.config, name, change)
-        with pytest.raises(tw.InputError, match="another choice of architecture;"):
-            run_corpus(other, file, out, METHODS, shard=10)
-    other = tiny_subject("bert")
-    assert isinstance(other.tokenizer, PreTrainedTokenizerFast)
-    other.tokenizer.backend_tokenizer.normalizer = Lowercase()  # pyright: ignore[reportAttributeAccessIssue]
-    with pytest.raises(tw.InputError, match="another choice of tokenizer;"):
-        run_corpus(other, file, out, METHODS, shard=10)
-    texts = file.read_text()
-    file.write_text(texts.replace("dog", "cat", 1))
-    with pytest.raises(tw.InputError, match="another choice of digest"):
-        run_corpus(subject, file, out, METHODS, shard=10)
-    file.write_text(texts)
-    run_corpus(subject, file, tmp_path / "short", METHODS, shard=10, top=1)
-    (out / "shard-000001.parquet").write_bytes((tmp_path / "short" / "shard-000001.parquet").read_bytes())
-    with pytest.raises(tw.InputError, match=r"shard-000001.parquet' is a shard of another run"):
-        run_corpus(subject, file, out, METHODS, shard=10)
-    (out / "shard-000001.parquet").write_bytes(b"PAR1")
-    with pytest.raises(tw.InputError, match="remove it to have its texts run again"):
-        run_corpus(subject, file, out, METHODS, shard=10)
+    corpus = run_corpus(subject, file, out, METHODS, limit=3)
+    with (
+        open_run(out, KIND, corpus.identity, corpus.provenance),
+        pytest.raises(tw.InputError, match="another process is writing"),
+    ):
+        run_corpus(subject, file, out, METHODS, limit=3)
+
+
+def test_folder_when_it_is_being_written_then_can_be_loaded(subject: tw.Subject, file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    corpus = run_corpus(subject, file, out, METHODS, shard=5)
     (out / "shard-000001.parquet").unlink()
-    (out / "shard-000000 (copy).parquet").write_bytes((out / "shard-000000.parquet").read_bytes())
-    with pytest.raises(tw.InputError, match="holds shard 0, which has another name; remove it"):
-        run_corpus(subject, file, out, METHODS, shard=10)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").write_text("dear")
-    with pytest.raises(tw.InputError, match="files that are not of a corpus"):
-        run_corpus(subject, file, tmp_path / "mine", METHODS)
-    with pytest.raises(tw.InputError, match="is a file"):
-        run_corpus(subject, file, file, METHODS)
-    with pytest.raises(tw.InputError, match="holds no corpus"):
-        tw.Corpus.load(tmp_path / "mine")
+    with open_run(out, KIND, corpus.identity, corpus.provenance) as folder, folder.draft("shard-000001.parquet"):
+        loaded = tw.Corpus.load(out)
+        assert (loaded.texts, loaded.complete) == (17, False)
 
 
 @pytest.mark.parametrize(
-    "header", ['{"schema": 1, "configuration": {}}', '{"schema": 1, "configuration": []}', "[]", "{"]
+    ("change", "difference"),
+    [
+        ({"methods": ["alti"]}, "methods"),
+        ({"top": 2}, r"top \(5 there, 2 here\)"),
+        ({"shard": 2}, r"shard \(256 there, 2 here\)"),
+        ({"batch": 2}, r"batch \(32 there, 2 here\)"),
+        ({"target": "all"}, r"target \(None there, 'all' here\)"),
+        ({"max_tokens": 9}, r"max_tokens \(\d+ there, 9 here\)"),
+        ({"certificate": None}, r"certificate \('values' there, None here\)"),
+        ({"maps": True}, r"maps \(False there, True here\)"),
+        ({"limit": 2}, r"texts \(3 there, 2 here\), texts_digest"),
+    ],
+)
+def test_folder_when_an_option_differs_then_is_refused(
+    subject: tw.Subject, file: Path, tmp_path: Path, change: dict, difference: str
+) -> None:
+    options = {"methods": METHODS, "limit": 3}
+    run_corpus(subject, file, tmp_path / "out", **options)
+    with pytest.raises(tw.InputError, match=f"different {difference}"):
+        run_corpus(subject, file, tmp_path / "out", **{**options, **change})
+
+
+def test_folder_when_the_model_or_a_text_differs_then_is_refused(
+    subject: tw.Subject, file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+
+    def check(other: tw.Subject, difference: str) -> None:
+        with pytest.raises(tw.InputError, match=rf"different {difference} \(\S+ there, \S+ here\);"):
+            run_corpus(other, file, out, METHODS, shard=10)
+
+    run_corpus(subject, file, out, METHODS, shard=10)
+    other = tiny_subject("bert")
+    next(other.model.parameters()).data[5] += 1
+    check(other, "weights")
+    for name, change in {"hidden_act": "relu", "id2label": {0: "no", 1: "yes"}}.items():
+        other = tiny_subject("bert")
+        setattr(other.model.config, name, change)
+        check(other, "config")
+    other = tiny_subject("bert")
+    assert isinstance(other.tokenizer, PreTrainedTokenizerFast)
+    other.tokenizer.backend_tokenizer.normalizer = Lowercase()  # pyright: ignore[reportAttributeAccessIssue]
+    check(other, "tokenizer")
+    file.write_text(file.read_text().replace("dog", "cat", 1))
+    check(subject, "texts_digest")
+
+
+def test_folder_when_it_holds_something_else_then_is_refused(subject: tw.Subject, file: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("dear")
+    with pytest.raises(tw.InputError, match=r"not part of a corpus run \(thesis\.txt\)"):
+        run_corpus(subject, file, tmp_path / "mine", METHODS)
+    with pytest.raises(tw.InputError, match="is a file"):
+        run_corpus(subject, file, file, METHODS)
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ('{"kind": "corpus", "schema": 2, "identity": {}, "provenance": {}}', r"run\.json .*modified"),
+        ('{"kind": "corpus", "schema": 2, "identity": [], "provenance": {}}', r"run\.json lacks"),
+        ('{"kind": "corpus", "schema": 1}', "schema 1, expected 2"),
+        ('{"kind": "bench", "schema": 2}', "bench run, expected a corpus run"),
+        ("[]", "expected a corpus run"),
+        ("{", r"cannot read .*run\.json"),
+    ],
 )
 def test_folder_when_its_header_is_damaged_then_is_refused(
-    subject: tw.Subject, file: Path, tmp_path: Path, header: str
+    subject: tw.Subject, file: Path, tmp_path: Path, header: str, message: str
 ) -> None:
     out = tmp_path / "out"
     run_corpus(subject, file, out, METHODS, limit=3)
-    (out / "corpus.json").write_text(header)
-    for act in (tw.Corpus.load, lambda folder: run_corpus(subject, file, folder, METHODS, limit=3)):
-        with pytest.raises(tw.InputError, match=r"changed by other hands|no corpus"):
-            act(out)
+    (out / "run.json").write_text(header)
+    for read in (tw.Corpus.load, lambda folder: run_corpus(subject, file, folder, METHODS, limit=3)):
+        with pytest.raises(tw.InputError, match=message):
+            read(out)
+    assert (out / "run.json").read_text() == header
 
 
-def test_maps_when_damaged_then_their_shard_is_done_again(subject: tw.Subject, file: Path, tmp_path: Path) -> None:
+def test_maps_when_damaged_then_their_shard_is_recomputed(subject: tw.Subject, file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run_corpus(subject, file, out, METHODS, shard=10, maps=True)
     maps = out / "maps-000001.safetensors"
-    whole = maps.read_bytes()
-    for damaged in (b"x", whole[:-5], (out / "maps-000000.safetensors").read_bytes()):
+    intact = maps.read_bytes()
+    for damaged in (b"x", intact[:-5], (out / "maps-000000.safetensors").read_bytes()):
         maps.write_bytes(damaged)
         run_corpus(subject, file, out, METHODS, shard=10, maps=True)
-        assert maps.read_bytes() == whole
+        assert maps.read_bytes() == intact
 
 
-def test_file_when_it_changes_while_it_is_read_then_the_run_says_so_and_heals(
+def test_file_when_it_changes_during_the_run_then_the_next_run_repairs_the_rows(
     subject: tw.Subject, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts, out = file.read_text(), tmp_path / "out"
@@ -307,21 +308,21 @@ def test_file_when_it_changes_while_it_is_read_then_the_run_says_so_and_heals(
     real, calls = tw.Subject.capture, []
 
     def capture(*arguments: object) -> object:
-        if not calls:  # the survey is over, the shards are not
+        if not calls:  # after the survey, before the shards
             file.write_text(texts.replace("dog", "cat") + "\na cat\na dog" * 9)
         calls.append(0)
         return real(*arguments)  # pyright: ignore[reportCallIssue, reportArgumentType]
 
     monkeypatch.setattr(tw.Subject, "capture", capture)
-    with pytest.raises(tw.InputError, match="changed while it was read"):
+    with pytest.raises(tw.InputError, match=r"texts\.txt was modified during the run"):
         run_corpus(subject, file, out, METHODS, shard=5)
     monkeypatch.undo()
     file.write_text(texts)
     run_corpus(subject, file, out, METHODS, shard=5)
-    assert timeless(out) == timeless(tmp_path / "whole")
+    assert untimed_rows(out) == untimed_rows(tmp_path / "whole")
 
 
-def test_run_when_the_model_is_not_understood_then_is_refused_before_rows_are_written(
+def test_run_when_the_model_is_not_ready_then_is_refused_before_rows_are_written(
     subject: tw.Subject, file: Path, tmp_path: Path
 ) -> None:
     subject.model.train()
@@ -337,7 +338,7 @@ LONG = "the old dog runs. " * 5556  # 100,008 characters
 
 
 @pytest.mark.parametrize("kind", ["txt", "jsonl"])
-def test_run_when_the_file_is_full_of_junk_then_good_texts_have_rows_and_bad_ones_errors(
+def test_run_when_the_file_is_full_of_junk_then_good_texts_have_results_and_bad_ones_errors(
     subject: tw.Subject, tmp_path: Path, kind: str
 ) -> None:
     def line(text: str) -> bytes:
@@ -357,23 +358,23 @@ def test_run_when_the_file_is_full_of_junk_then_good_texts_have_rows_and_bad_one
     ]
     file = tmp_path / f"texts.{kind}"
     file.write_bytes(b"\n".join([*lines, line("the film is bad"), b"", b""]))
-    found = run_corpus(subject, file, tmp_path / "out", METHODS, shard=3)
-    errors = {row["line"]: row["error"] for row in read(tmp_path / "out")}
+    corpus = run_corpus(subject, file, tmp_path / "out", METHODS, shard=3)
+    errors = {row["line"]: row["error"] for row in read_rows(tmp_path / "out")}
     assert {number for number, error in errors.items() if error is None} >= {1, 6, 10}
-    assert "not valid UTF-8" in errors[3]
+    assert "UTF-8" in errors[3] and "line 3" in errors[3]
     assert "tokens" in errors[4]
-    assert "not valid UTF-8" in errors[7]
-    assert (8 in errors and "not valid JSON" in errors[8]) if kind == "jsonl" else errors[8] is None
+    assert "UTF-8" in errors[7] and "line 7" in errors[7]
+    assert (8 in errors and "JSON" in errors[8]) if kind == "jsonl" else errors[8] is None
     assert not {2, 5} & set(errors) or kind == "txt"
     assert 2 not in errors
-    assert found.texts == len(errors)
-    assert found.counts.failed == sum(error is not None for error in errors.values())
-    alone_ = tw.explain(subject, "a new cat", "alti")
-    (row,) = [row for row in read(tmp_path / "out") if row["line"] == 6]
-    assert row["methods"][1]["sources"][0]["score"] == pytest.approx(alone_.scores.max(), abs=1e-5)
+    assert corpus.texts == len(errors)
+    assert corpus.counts.failed == sum(error is not None for error in errors.values())
+    attribution = tw.explain(subject, "a new cat", "alti")
+    (row,) = [row for row in read_rows(tmp_path / "out") if row["line"] == 6]
+    assert row["methods"][1]["sources"][0]["score"] == pytest.approx(attribution.scores.max(), abs=1e-5)
 
 
-def test_text_of_many_characters_when_the_model_has_no_end_of_positions_then_is_refused_all_the_same(
+def test_text_when_too_long_for_a_model_without_positions_then_becomes_an_error(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "texts.txt"
@@ -381,13 +382,19 @@ def test_text_of_many_characters_when_the_model_has_no_end_of_positions_then_is_
     subject = tiny_subject("t5")
     subject.model.config.decoder_start_token_id = PAD
     run_corpus(subject, file, tmp_path / "out", ["attention_rollout"])
-    first, second = read(tmp_path / "out")
-    assert "and 512 are allowed" in first["error"]
+    first, second = read_rows(tmp_path / "out")
+    assert "512" in first["error"]
     assert second["error"] is None
 
 
-def test_ticks_when_counted_then_are_as_many_as_texts(subject: tw.Subject) -> None:
-    texts = tuple(Text(number, number, text) for number, text in enumerate(["a cat", " ", "the old dog"]))
-    ticks: list[int] = []
-    work(subject, make_job(subject, ["alti"]), Shard(0, texts), ticks.append)
-    assert sum(ticks) == 3
+def test_run_when_the_file_has_no_texts_or_a_number_is_wrong_then_is_refused(
+    subject: tw.Subject, file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "empty.csv").write_text("text,label\n,1\n,2\n")
+    with pytest.raises(tw.InputError, match=r"empty\.csv has no texts in column 'text'"):
+        run_corpus(subject, tmp_path / "empty.csv", tmp_path / "out", METHODS)
+    with pytest.raises(tw.InputError, match="shard must be at least 1, got 0"):
+        run_corpus(subject, file, tmp_path / "out", METHODS, shard=0)
+    with pytest.raises(tw.InputError, match="limit must be at least 1, got 0"):
+        run_corpus(subject, file, tmp_path / "out", METHODS, limit=0)
+    assert not (tmp_path / "out").exists()

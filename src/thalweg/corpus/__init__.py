@@ -1,1 +1,1 @@
-"""Whole corpora: every text through a model, methods and certificates, in shards that a killed run goes on from."""
+"""Run methods and certificates over a whole file of texts; rows go to Parquet shards, and interrupted runs resume."""

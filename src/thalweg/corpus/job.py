@@ -1,48 +1,45 @@
-"""What is asked of every text of a corpus: plain values, which another process can be sent."""
+"""A corpus job: the options that apply to every text, as plain values that can be sent to another process."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from thalweg.capture.target import TargetLike
-from thalweg.corpus.memory import sizes_of, tokens_at_once
+from thalweg.corpus.model_sizes import max_batch_tokens, sizes_of
 from thalweg.errors import InputError
 from thalweg.methods.params import split_options
 from thalweg.methods.registry import find_method
 from thalweg.models.encode import position_limit
 from thalweg.models.load import Subject
 
-LONGEST = 512  # tokens of a text, unless more are asked for or the model has fewer positions
-TOKENS_AT_ONCE = 2048  # of a batch at most, padding included; a longer text goes alone
-CHARACTERS = 2**20  # of a text; more are not even given to the tokenizer
+DEFAULT_MAX_TOKENS = 512  # of a text, unless `max_tokens` says otherwise or the model has fewer positions
+MAX_BATCH_TOKENS = 2048  # including padding; a longer text is a batch of its own
+MAX_TEXT_CHARACTERS = 2**20  # longer texts are not tokenized
 
-Certified = Literal["values", "full"]
+CertificateKind = Literal["values", "full"]
 
 
 @dataclass(frozen=True)
 class Job:
-    """`methods` with their options as in alti:measure=l2; `top` sources are kept of each.
+    """What to compute for every text.
 
-    `batch` texts go through the model at once, and `tokens` at most, padding included; a longer text goes alone.
+    `methods` may carry options, as in alti:measure=l2, and `top` sources are kept of each. A batch has at most `batch`
+    texts and, including padding, `batch_tokens` tokens; a longer text is a batch of its own.
     """
 
     methods: tuple[str, ...]
     target: int | str | tuple[int, ...] | None
-    certificate: Certified | None
+    certificate: CertificateKind | None
     maps: bool
     top: int
     max_tokens: int
     batch: int
-    tokens: int
+    batch_tokens: int
 
-    def asked(self) -> dict[str, Any]:
-        """As plain values, for the header of a folder."""
+    def identity(self) -> dict[str, Any]:
+        """The options as JSON can hold them."""
         target = list(self.target) if isinstance(self.target, tuple) else self.target
-        return {
-            **asdict(self),
-            "methods": list(self.methods),
-            "target": target,
-        }
+        return {**asdict(self), "methods": list(self.methods), "target": target}
 
 
 def make_job(
@@ -50,32 +47,43 @@ def make_job(
     methods: Sequence[str],
     target: TargetLike = None,
     *,
-    certificate: Certified | None = "values",
+    certificate: CertificateKind | None = "values",
     maps: bool = False,
     top: int = 5,
     max_tokens: int | None = None,
     batch: int = 32,
 ) -> Job:
-    """A job for this model, with all that could be wrong with it said before the work begins."""
+    """Check the options against the model and the registry of methods before any text is read."""
     if subject.tokenizer is None:
-        raise InputError("a corpus is a file of texts; the model was loaded without a tokenizer")
+        raise InputError("the model was loaded without a tokenizer, which a file of texts needs")
     if isinstance(methods, str) or len(set(methods)) < len(methods):
-        raise InputError(f"expected a list of different methods; {methods!r} was given")
-    if certificate is not None and certificate not in get_args(Certified):
-        expected = ", ".join(map(repr, get_args(Certified)))
-        raise InputError(f"certificate was given {certificate!r}; expected {expected} or none")
+        raise InputError(f"methods must be a list of different methods, got {methods!r}")
+    if certificate is not None and certificate not in get_args(CertificateKind):
+        kinds = ", ".join(map(repr, get_args(CertificateKind)))
+        raise InputError(f"certificate must be one of {kinds} or None, got {certificate!r}")
     if not methods and certificate is None:
-        raise InputError("no method and no certificate was asked for; choose one or more")
+        raise InputError("nothing to compute: choose at least one method or a certificate")
     for name in methods:
-        chosen, options = split_options(name)
-        find_method(chosen).make_params(options)
-    for name, value in (("top", top), ("batch", batch), ("max_tokens", max_tokens)):
-        if value is not None and value < 1:
-            raise InputError(f"{name} was given {value}; expected 1 or more")
+        method, options = split_options(name)
+        find_method(method).make_params(options)
+    check_positive(top=top, batch=batch, max_tokens=max_tokens)
     limit = position_limit(subject.model)
     if max_tokens is not None and limit is not None and max_tokens > limit:
-        raise InputError(f"max_tokens was given {max_tokens}, but the model has positions for {limit} only")
-    longest = max_tokens or min(LONGEST, limit or LONGEST)
-    places = target if target is None or isinstance(target, int | str) else tuple(target)
-    tokens = tokens_at_once(sizes_of(subject), TOKENS_AT_ONCE)
-    return Job(tuple(methods), places, certificate, maps, top, longest, batch, tokens)
+        raise InputError(f"max_tokens must be at most {limit}, the number of positions of the model, got {max_tokens}")
+    return Job(
+        methods=tuple(methods),
+        target=target if target is None or isinstance(target, int | str) else tuple(target),
+        certificate=certificate,
+        maps=maps,
+        top=top,
+        max_tokens=max_tokens or min(DEFAULT_MAX_TOKENS, limit or DEFAULT_MAX_TOKENS),
+        batch=batch,
+        batch_tokens=max_batch_tokens(sizes_of(subject), MAX_BATCH_TOKENS),
+    )
+
+
+def check_positive(**values: int | None) -> None:
+    """Raise for a value below 1; None stands for a default."""
+    for name, value in values.items():
+        if value is not None and value < 1:
+            raise InputError(f"{name} must be at least 1, got {value}")

@@ -1,4 +1,4 @@
-"""SQL over the rows of a corpus, by DuckDB, which is given the rows and nothing else of the machine."""
+"""SQL over the rows of a corpus with DuckDB, which sees the rows and nothing else on the machine."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,15 +7,16 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thalweg.corpus.rows import parquet
-from thalweg.corpus.storage import read_header, read_marks, shard_files, unreadable
+from thalweg.corpus.rows import import_parquet
+from thalweg.corpus.shard_store import read_run, shard_files, unreadable_shard
 from thalweg.errors import InputError, MissingExtraError
+from thalweg.jsonable import jsonable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from rich.console import RenderableType
 
-VIEWS = {
+TABLES = {
     "rows": "SELECT * FROM shards",
     "scores": (
         "SELECT text, target, position, token, tokens, m.method, m.error, m.entropy, m.special_share, m.own_share, "
@@ -34,53 +35,52 @@ VIEWS = {
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The rows that a query gave."""
+class QueryResult:
+    """The columns and rows that a query returned."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
     def __rich__(self) -> "RenderableType":
-        from thalweg.corpus.view import answer_text
+        from thalweg.corpus.view import query_text
 
-        return answer_text(self)
+        return query_text(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain lists, ready for JSON; what JSON has no word for becomes text."""
-        return {"columns": list(self.columns), "rows": [[_plain(cell) for cell in row] for row in self.rows]}
+        """Plain lists, ready for JSON; values without a JSON type, such as dates, become strings."""
+        return {"columns": list(self.columns), "rows": [[_json_value(cell) for cell in row] for row in self.rows]}
 
 
-def query(folder: str | Path, sql: str) -> Answer:
-    """Ask in SQL what the shards of a folder say, also while a run still writes into it.
+def query(folder: str | Path, sql: str) -> QueryResult:
+    """Query the rows of a folder in SQL, also while a run is writing to it.
 
-    `rows` has a row for each text and target, as stored; `scores` for each method besides, `sources` for each of its
-    sources; `agreement`, `layers`, `heads` and `checks` are the lists of that name, unnested. Nothing else can be
-    read, and nothing written.
+    `rows` has a row per text and target, as stored; `scores` one per method, `sources` one per source that was kept;
+    `agreement`, `layers`, `heads` and `checks` are the lists of that name, unnested. Queries can read nothing else and
+    cannot write.
     """
-    with connected(folder) as connection:
+    with connect(folder) as connection:
         connection.execute("SET lock_configuration = true")
-        found = connection.execute(sql)
-        if found is None or not found.description:
-            raise InputError(f"the query {sql!r} asks for nothing; expected a SELECT over {', '.join(VIEWS)}")
-        return Answer(tuple(one[0] for one in found.description), tuple(found.fetchall()))
+        result = connection.execute(sql)
+        if result is None or not result.description:
+            raise InputError(f"the query {sql!r} returns nothing; expected a SELECT from {', '.join(TABLES)}")
+        return QueryResult(tuple(column[0] for column in result.description), tuple(result.fetchall()))
 
 
 @contextmanager
-def connected(folder: str | Path, sealed: bool = True) -> "Iterator[DuckDBPyConnection]":
-    """DuckDB with the tables of a folder, as far as it is written.
+def connect(folder: str | Path, sealed: bool = True) -> "Iterator[DuckDBPyConnection]":
+    """Open a DuckDB connection with the tables of a folder, as far as they have been written.
 
-    Sealed, as for SQL of somebody else, it sees nothing else of the machine. Otherwise it reads the shards by itself,
-    in memory that does not grow with their number.
+    A sealed connection, for SQL from users, has no access to files. An unsealed one reads the shards itself, in memory
+    that does not grow with their number.
     """
     path = Path(folder)
-    header = read_header(path)
-    if not read_marks(path, header["configuration_hash"]):
-        raise InputError(f"{str(folder)!r} holds no shard yet; let its run go on first")
+    _, labels = read_run(path)
+    if not labels:
+        raise InputError(f"{path} has no shards yet; wait for its run, or resume it")
     try:
         import duckdb
     except ImportError as error:
-        raise MissingExtraError("a query needs DuckDB: install thalweg[corpus]") from error
-    parquet()
+        raise MissingExtraError("queries need DuckDB: install thalweg[corpus]") from error
     from pyarrow import ArrowException, dataset
 
     connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
@@ -90,35 +90,38 @@ def connected(folder: str | Path, sealed: bool = True) -> "Iterator[DuckDBPyConn
             connection.register("shards", dataset.dataset(files))
         else:
             connection.read_parquet([escape(file) for file in files], hive_partitioning=False).create_view("shards")
-        for name, view in VIEWS.items():
-            connection.execute(f"CREATE VIEW {name} AS {view}")
+        for name, sql in TABLES.items():
+            connection.execute(f"CREATE VIEW {name} AS {sql}")
         if sealed:
             connection.execute("SET enable_external_access = false")
         yield connection
     except (duckdb.Error, ArrowException, OSError) as error:
-        asked = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
-        if not isinstance(error, asked):
+        query_errors = (
+            duckdb.ParserException,
+            duckdb.BinderException,
+            duckdb.CatalogException,
+            duckdb.PermissionException,
+        )
+        if not isinstance(error, query_errors):
             _check_readable(shard_files(path))
-        raise InputError(f"DuckDB refuses the query: {' '.join(str(error).split())}") from error
+        raise InputError(f"DuckDB cannot run the query: {' '.join(str(error).split())}") from error
     finally:
         connection.close()
 
 
 def _check_readable(files: Sequence[Path]) -> None:
-    """Say which shard is damaged, if one is."""
-    pyarrow, reader = parquet()
+    """Raise an error that names the first damaged shard, if any is."""
+    pyarrow, parquet = import_parquet()
     for file in files:
         try:
-            reader.read_table(file)
+            parquet.read_table(file)
         except (OSError, pyarrow.ArrowException) as error:
-            raise unreadable(file, error) from error
+            raise unreadable_shard(file, error) from error
 
 
-def _plain(cell: Any) -> Any:
+def _json_value(cell: Any) -> Any:
     if isinstance(cell, dict):
-        return {str(name): _plain(value) for name, value in cell.items()}
+        return {str(name): _json_value(value) for name, value in cell.items()}
     if isinstance(cell, list | tuple):
-        return [_plain(one) for one in cell]
-    if isinstance(cell, float) and cell - cell != 0:  # JSON has no NaN and no infinity
-        return None
-    return cell if cell is None or isinstance(cell, bool | int | float | str) else str(cell)
+        return [_json_value(entry) for entry in cell]
+    return jsonable(cell) if cell is None or isinstance(cell, bool | int | float | str) else str(cell)

@@ -1,11 +1,11 @@
-"""What a run over a corpus left behind, in a few figures; the rows are in its folder."""
+"""The result of a run over a corpus: a few figures, and the folder with the rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thalweg.corpus.storage import Counts, add_up, read_header, read_marks
+from thalweg.corpus.shard_store import Counts, read_run, total_counts
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -15,18 +15,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Corpus:
-    """`failed` texts have an error and nothing else; of `incomplete` ones a method or the certificate failed.
+    """A folder of rows, complete or not.
 
-    `found` is how many texts were there from an earlier run, `seconds` what this one took, and `memory` the bytes that
-    it took at most beside the model (each worker, if there were several); None where nothing ran.
+    `identity` is what the run depends on: digests of the model and the texts, and every option. `resumed` is the
+    number of texts that an earlier run had already written, `seconds` the duration of this one, and `memory` an upper
+    bound of its memory in bytes beyond the model, per worker; None if the folder was only loaded.
     """
 
     folder: Path
-    configuration: Mapping[str, Any]
+    identity: Mapping[str, Any]
     provenance: Mapping[str, str]
     counts: Counts
     shards: int
-    found: int
+    resumed: int
     seconds: float
     memory: int | None = None
 
@@ -36,21 +37,19 @@ class Corpus:
 
     @property
     def complete(self) -> bool:
-        """Whether no text of the corpus is missing."""
-        return self.texts == self.configuration["texts"]
+        """Whether every text of the file has been processed."""
+        return self.texts == self.identity["texts"]
 
     @staticmethod
     def load(folder: str | Path) -> "Corpus":
-        """What is in a folder so far, also while a run writes into it."""
-        path = Path(folder)
-        header = read_header(path)
-        done = read_marks(path, header["configuration_hash"])
-        total = add_up(done)
-        return Corpus(path, header["configuration"], header["provenance"], total, len(done), total.texts, 0.0)
+        """Load the state of a folder, also while a run is writing to it."""
+        header, labels = read_run(Path(folder))
+        counts = total_counts(labels)
+        return Corpus(Path(folder), header.identity, header.provenance, counts, len(labels), counts.texts, 0.0)
 
     def summary(self) -> "Summary":
-        """What its rows say together, as far as they are written (needs DuckDB)."""
-        from thalweg.corpus.summary import summarise
+        """Summarise the rows written so far (needs DuckDB)."""
+        from thalweg.corpus.summarise import summarise
 
         return summarise(self.folder)
 
@@ -60,7 +59,7 @@ class Corpus:
         return corpus_text(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain lists and numbers, ready for JSON."""
+        """Plain lists and numbers, ready for JSON."""
         return {
             "folder": str(self.folder),
             "texts": self.texts,
@@ -70,9 +69,9 @@ class Corpus:
             "first_error": self.counts.first_error,
             "shards": self.shards,
             "complete": self.complete,
-            "found": self.found,
+            "resumed": self.resumed,
             "seconds": self.seconds,
             "memory": self.memory,
-            "configuration": dict(self.configuration),
+            "identity": dict(self.identity),
             "provenance": dict(self.provenance),
         }

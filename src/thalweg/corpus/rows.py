@@ -1,202 +1,192 @@
-"""A row: what is known of one text at one target. All figures of a text as a whole stand with its first target."""
+"""Rows: the results of one text at one target. Figures of the whole text belong to the row of its first target."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from thalweg.attribution.mixing import maps_from
 from thalweg.attribution.mixing_sums import MixingSums
 from thalweg.attribution.result import KINDS, Attribution, Comparison
 from thalweg.capture.record import Capture
-from thalweg.corpus.shards import Text
+from thalweg.corpus.shards import DIGEST_DIGITS, CorpusText
 from thalweg.errors import MissingExtraError
 from thalweg.identifiability.result import Certificate, Head
 from thalweg.identifiability.value_certificate import Brief
+from thalweg.jsonable import jsonable
 from thalweg.receipt import Receipt
 
-SCHEMA = 1
-SAID = 500  # characters of an error that are kept
+MAX_ERROR_CHARACTERS = 500
 
 Row = dict[str, Any]
 
 
 @cache
-def schema() -> Any:
-    """The columns of a shard."""
-    pyarrow, _ = parquet()
-    text, whole, number = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
+def row_schema() -> Any:
+    """The columns of a shard, as a pyarrow schema."""
+    pyarrow, _ = import_parquet()
+    text, integer, number = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
 
-    def listed(**fields: Any) -> Any:
+    def struct_list(**fields: Any) -> Any:
         return pyarrow.list_(pyarrow.struct(list(fields.items())))
 
+    methods = struct_list(
+        method=text,
+        error=text,
+        sources=struct_list(position=integer, token=text, score=number),
+        entropy=number,
+        special_share=number,
+        own_share=number,
+        sum=number,
+    )
+    heads = struct_list(
+        layer=integer,
+        head=integer,
+        verdict=text,
+        rank=integer,
+        ambiguity=integer,
+        null_share=number,
+        null_share_row_sum=number,
+        pearson=number,
+        spearman=number,
+    )
     return pyarrow.schema(
         [
-            ("text", whole),  # from 0, empty ones not counted
-            ("line", whole),
+            ("text", integer),  # from 0, empty texts not counted
+            ("line", integer),
             ("digest", text),
-            ("characters", whole),
-            ("tokens", whole),
-            ("error", text),  # why nothing is known of this text
+            ("characters", integer),
+            ("tokens", integer),
+            ("error", text),  # why the text has no results
             ("prediction", text),
-            ("target", whole),  # from 0 within the text
-            ("position", whole),
+            ("target", integer),  # from 0 within the text
+            ("position", integer),
             ("token", text),
-            (
-                "methods",
-                listed(
-                    method=text,
-                    error=text,
-                    sources=listed(position=whole, token=text, score=number),
-                    entropy=number,
-                    special_share=number,
-                    own_share=number,
-                    sum=number,
-                ),
-            ),
-            ("agreement", listed(method=text, other=text, correlation=number)),
+            ("methods", methods),
+            ("agreement", struct_list(method=text, other=text, correlation=number)),
             (
                 "layers",
-                listed(method=text, layer=whole, own=number, not_own=number, **dict.fromkeys(KINDS, number)),
+                struct_list(method=text, layer=integer, own=number, not_own=number, **dict.fromkeys(KINDS, number)),
             ),
-            (
-                "heads",
-                listed(
-                    layer=whole,
-                    head=whole,
-                    verdict=text,
-                    rank=whole,
-                    ambiguity=whole,
-                    null_share=number,
-                    null_share_row_sum=number,
-                    pearson=number,
-                    spearman=number,
-                ),
-            ),
+            ("heads", heads),
             ("certificate_error", text),
-            ("checks", listed(method=text, identity=text, worst=number, allowed=number)),
+            ("checks", struct_list(method=text, identity=text, worst=number, allowed=number)),
             ("seconds", number),
         ]
     )
 
 
-def row_of(text: Text, **known: Any) -> Row:
-    """A row with nothing in it but what is known."""
+def make_row(text: CorpusText, **columns: Any) -> Row:
+    """A row of a text; columns that are not given are None."""
     readable = text.error is None
     return {
-        **dict.fromkeys(schema().names),
+        **dict.fromkeys(row_schema().names),
         "text": text.number,
         "line": text.line,
-        "digest": hashlib.sha256(text.text.encode()).hexdigest()[:16] if readable else None,
+        "digest": hashlib.sha256(text.text.encode()).hexdigest()[:DIGEST_DIGITS] if readable else None,
         "characters": len(text.text) if readable else None,
         "target": 0,
-        **known,
+        **columns,
     }
 
 
-def method_of(found: Attribution, name: str, target: int, position: int | None, top: int) -> Row:
-    """The sources that give most to a target, and figures of the whole row of shares |s| / Σ|s|.
+def method_entry(attribution: Attribution, name: str, target: int, position: int | None, top: int) -> Row:
+    """The `top` sources of a target by |score|, and figures of all its shares |s| / Σ|s|.
 
-    `entropy` is in nats; `special_share` is what special tokens give, `own_share` what the target's own position does.
+    `entropy` is in nats; `special_share` is the share of special tokens, `own_share` that of the target's own position.
     """
-    scores = found.scores[target]
+    scores = attribution.scores[target]
     size = np.abs(scores)
-    best = np.argsort(-size, kind="stable")[:top]
+    largest = np.argsort(-size, kind="stable")[:top]
     total = size.sum()
     shares = size / total if total > 0 else np.full_like(size, np.nan)
+    pieces = attribution.sources.pieces
     return {
         "method": name,
+        "error": None,
         "sources": [
-            {"position": int(place), "token": _plain(found.sources.pieces[place]), "score": _finite(scores[place])}
-            for place in best
+            {"position": int(source), "token": encodable(pieces[source]), "score": jsonable(scores[source])}
+            for source in largest
         ],
-        "entropy": _finite(-(shares * np.log(np.where(shares > 0, shares, 1.0))).sum()),
-        "special_share": _finite(shares[np.array(found.sources.special)].sum()),
-        "own_share": None if position is None else _finite(shares[position]),
-        "sum": _finite(scores.sum()),
+        "entropy": jsonable(-(shares * np.log(np.where(shares > 0, shares, 1.0))).sum()),
+        "special_share": jsonable(shares[np.array(attribution.sources.special)].sum()),
+        "own_share": None if position is None else jsonable(shares[position]),
+        "sum": jsonable(scores.sum()),
     }
 
 
-def agreement_of(found: Mapping[str, Attribution], target: int) -> list[Row]:
+def agreement_entries(attributions: Mapping[str, Attribution], target: int) -> list[Row]:
     """Rank correlation of every pair of methods over the sources of one target."""
-    names = list(found)
+    names = list(attributions)
     if len(names) < 2:
         return []
-    table = Comparison(tuple(one.select([target]) for one in found.values())).agreement()
+    table = Comparison(tuple(attribution.select([target]) for attribution in attributions.values())).agreement()
     return [
-        {"method": names[i], "other": names[j], "correlation": _finite(table[i, j])}
+        {"method": names[i], "other": names[j], "correlation": jsonable(table[i, j])}
         for i in range(len(names))
         for j in range(i + 1, len(names))
     ]
 
 
-def layers_of(capture: Capture, found: Attribution, name: str) -> list[Row]:
-    """How much of themselves tokens still have in each layer, where a method has a map for every layer."""
-    maps = maps_from(capture, found)
+def layer_entries(capture: Capture, attribution: Attribution, name: str) -> list[Row]:
+    """Mixing from the embeddings to each layer; none for methods without a map for every layer."""
+    maps = maps_from(capture, attribution)
     if maps is None:
         return []
     sums = MixingSums(len(maps))
-    sums.add(maps, capture.tokens, capture.updated_tokens(), found.receipt)
+    sums.add(maps, capture.tokens, capture.updated_tokens(), attribution.receipt)
     means = sums.means()
     return [
         {
             "method": name,
             "layer": layer,
-            "own": _finite(means.own[layer]),
-            "not_own": _finite(means.not_own[layer]),
-            **{kind: _finite(share) for kind, share in zip(KINDS, means.by_kind[layer], strict=True)},
+            "own": jsonable(means.own[layer]),
+            "not_own": jsonable(means.not_own[layer]),
+            **{kind: jsonable(share) for kind, share in zip(KINDS, means.by_kind[layer], strict=True)},
         }
         for layer in range(len(maps))
     ]
 
 
-def heads_of(certificate: Certificate | Brief) -> list[Row]:
-    """The certificate of every head, in figures; the order within rows is asked by a whole one only."""
+def head_entries(certificate: Certificate | Brief) -> list[Row]:
+    """The certificate of every head; only a full one has a rank correlation (`spearman`)."""
     plain = ("layer", "head", "verdict", "rank", "ambiguity")
     figures = ("null_share", "null_share_row_sum", "pearson")
     return [
         {
             **{name: getattr(head, name) for name in plain},
-            **{name: _finite(getattr(head, name)) for name in figures},
-            "spearman": _finite(head.spearman) if isinstance(head, Head) else None,
+            **{name: jsonable(getattr(head, name)) for name in figures},
+            "spearman": jsonable(head.spearman) if isinstance(head, Head) else None,
         }
         for head in certificate.heads
     ]
 
 
-def checks_of(receipts: Mapping[str, Receipt]) -> list[Row]:
-    """What was checked, for every method and the certificate: the worst error and what is allowed."""
+def check_entries(receipts: Mapping[str, Receipt]) -> list[Row]:
+    """The checks of every method and of the certificate: the worst error and the tolerance."""
     return [
-        {"method": name, "identity": identity, "worst": _finite(one.worst), "allowed": one.allowed}
+        {"method": name, "identity": identity, "worst": jsonable(check.worst), "allowed": check.allowed}
         for name, receipt in receipts.items()
-        for identity, one in receipt.checks.items()
+        for identity, check in receipt.checks.items()
     ]
 
 
 def shortened(error: str) -> str:
-    return error if len(error) <= SAID else f"{error[:SAID]}…"
+    return error if len(error) <= MAX_ERROR_CHARACTERS else f"{error[:MAX_ERROR_CHARACTERS]}…"
 
 
-def plain_tokens(pieces: Sequence[str]) -> list[str]:
-    return [_plain(piece) for piece in pieces]
-
-
-def _plain(piece: str) -> str:
-    """A tokenizer may cut a character in two, which no file can hold."""
+def encodable(piece: str) -> str:
+    """A piece as UTF-8 can hold it: a tokenizer may split a character, which leaves a lone surrogate."""
     return piece.encode(errors="backslashreplace").decode()
 
 
-def _finite(value: float | np.floating | Float[np.ndarray, ""]) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def parquet() -> tuple[Any, Any]:
+def import_parquet() -> tuple[Any, Any]:
+    """Import pyarrow and its Parquet module, or raise an error that names the extra."""
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
-        raise MissingExtraError("a corpus is written as Parquet: install thalweg[corpus]") from error
+        raise MissingExtraError("corpora are written as Parquet: install thalweg[corpus]") from error
     return pyarrow, parquet

@@ -1,41 +1,38 @@
-"""Every text of a file through a model: bounded in memory, and killed at any moment it goes on where it was.
+"""Run a job over every text of a file, in bounded memory; interrupted runs resume.
 
-file → texts → shards → rows (`work`) → Parquet, one file for each shard
+file → texts → shards → rows (`process_shard`) → one Parquet file per shard
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from thalweg.capture.run import check_ready
 from thalweg.capture.target import TargetLike
-from thalweg.corpus.job import Certified, Job, make_job
-from thalweg.corpus.memory import bound
+from thalweg.corpus.engines import Engine, find_engine
+from thalweg.corpus.job import CertificateKind, Job, check_positive, make_job
+from thalweg.corpus.memory import memory_bound
+from thalweg.corpus.process import learn_wiring
 from thalweg.corpus.result import Corpus
-from thalweg.corpus.shards import Reader, Shard, Survey, Text, shards
-from thalweg.corpus.storage import Folder
-from thalweg.corpus.work import Done, Tick, learn, work
-from thalweg.digests import config_digest, tokenizer_digest, weights_digest
-from thalweg.errors import InputError, MissingExtraError
+from thalweg.corpus.shard_store import ShardStore, open_store
+from thalweg.corpus.shards import CorpusText, Shard, TextReader, TextSurvey, split_shards
+from thalweg.errors import InputError
 from thalweg.models.load import Subject
 from thalweg.progress import progress
 
-METHODS = ("attention_rollout", "alti")
-ENGINES = ("local", "ray")
-Engine = Callable[[Subject, Job, Text | None, Iterator[Shard], Tick], Generator[tuple[Shard, Done]]]
+DEFAULT_METHODS = ("attention_rollout", "alti")
 
 
 def run_corpus(
     subject: Subject,
     file: str | Path,
     folder: str | Path,
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] = DEFAULT_METHODS,
     target: TargetLike = None,
     *,
-    certificate: Certified | None = "values",
+    certificate: CertificateKind | None = "values",
     maps: bool = False,
     top: int = 5,
     max_tokens: int | None = None,
@@ -46,120 +43,97 @@ def run_corpus(
     engine: str = "local",
     workers: int | None = None,
 ) -> Corpus:
-    """Put every text of a file through methods and certificates, and write a row for each text and target.
+    """Run methods and certificates over every text of a file, and write a row per text and target.
 
-    `file` has one text per line, or is a .csv, .tsv, .jsonl or .parquet with texts in a `column`. `methods` may have
-    options, as in "alti:measure=l2"; `target` is as in `explain`. Of each method the `top` sources are kept, all
-    scores as safetensors with `maps`. `certificate` "values" says for every head what its values do; "full" asks its
-    keys too and costs many times more. Texts of more than `max_tokens` tokens (512, or the model's positions), and
-    whatever else fails, become rows with their error. `batch` texts of like length go through the model together;
-    `shard` of them are written together. The same call again goes on where a run was stopped. The `engine` "ray" does
-    the same work in so many `workers`, or as many as there are cores, here or on the cluster that RAY_ADDRESS names.
+    `file` has one text per line, or is a .csv, .tsv, .jsonl or .parquet with texts in a `column`. `methods` may carry
+    options, as in "alti:measure=l2"; `target` is as in `explain`. The `top` sources of each method are kept; `maps`
+    writes all scores as safetensors. `certificate` "values" judges every head by its values; "full" uses the keys as
+    well and is far slower. Texts with more than `max_tokens` tokens (512, or the model's positions) and texts that fail
+    become rows with an error. `batch` texts of similar length share a forward pass, and `shard` texts share a file.
+    The same call resumes an interrupted run. The `engine` "ray" uses `workers` processes (default: one per core), on
+    this machine or on the cluster at RAY_ADDRESS.
 
     >>> import tempfile
     >>> import thalweg as tw
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "texts.txt"
     ...     _ = file.write_text("a witty movie.\\ndull and long.\\n")
-    ...     found = run_corpus(tw.load(), file, Path(folder) / "rows", ["attention_rollout"])
-    >>> found.texts, found.counts.failed
+    ...     corpus = run_corpus(tw.load(), file, Path(folder) / "rows", ["attention_rollout"])
+    >>> corpus.texts, corpus.counts.failed
     (2, 0)
     """
     start = perf_counter()
-    run = _engine(engine, workers)
+    process = find_engine(engine, workers)
     check_ready(subject.model)
     job = make_job(
         subject, methods, target, certificate=certificate, maps=maps, top=top, max_tokens=max_tokens, batch=batch
     )
-    if shard < 1 or (limit is not None and limit < 1):
-        raise InputError(f"shard was given {shard} and limit {limit}; expected 1 or more")
-    reader = Reader(Path(file), column, limit)
-    survey, shown = _survey(subject, reader)
-    configuration = _configuration(subject, job, shard, survey)
-    store = Folder(Path(folder), configuration, subject.provenance)
-    with store.alone(), progress("corpus") as report:
-        found = store.counts.texts
-        again, done, total = Reader(reader.file, column, limit), 0, survey.texts - found
-
-        def tick(count: int) -> None:
-            nonlocal done
-            done += count
-            report(done, total)
-
-        count = 0
-
-        def missing() -> Iterator[Shard]:
-            nonlocal count
-            for part in shards(again, shard):
-                count += 1
-                if not store.has(part):
-                    yield part
-
-        with closing(run(subject, job, shown, missing(), tick)) as parts:
-            for part, rows in parts:
-                store.add(part, rows)
-        store.keep_only(count)
-        if again.survey() != survey:
-            raise InputError(f"{str(file)!r} changed while it was read: run again once it is as it should be")
-    return Corpus(
-        folder=store.path,
-        configuration=configuration,
-        provenance=subject.provenance,
-        counts=store.counts,
-        shards=len(store.done),
-        found=found,
-        seconds=perf_counter() - start,
-        memory=bound(subject, job, shard),
-    )
+    check_positive(shard=shard, limit=limit)
+    reader = TextReader(Path(file), column, limit)
+    survey, wiring_text = _survey(subject, reader)
+    identity: dict[str, Any] = {
+        **subject.identity(),
+        "texts": survey.texts,
+        "texts_digest": survey.digest,
+        **job.identity(),
+        "shard": shard,
+    }
+    with open_store(Path(folder), identity, subject.provenance) as store:
+        resumed = store.counts.texts
+        _write_missing(store, process, subject, job, wiring_text, reader.restarted(), survey)
+        return Corpus(
+            folder=store.folder.path,
+            identity=store.folder.header.identity,
+            provenance=store.folder.header.provenance,
+            counts=store.counts,
+            shards=len(store.labels),
+            resumed=resumed,
+            seconds=perf_counter() - start,
+            memory=memory_bound(subject, job, shard),
+        )
 
 
-def _engine(name: str, workers: int | None) -> Engine:
-    """What takes a job and shards, and gives shards with their rows, in any order."""
-    if name not in ENGINES:
-        raise InputError(f"unknown engine {name!r}; expected one of {', '.join(ENGINES)}")
-    if workers is not None and workers < 1:
-        raise InputError(f"workers was given {workers}; expected 1 or more")
-    if name == "local":
-        if workers is not None:
-            raise InputError(f"workers was given {workers}, but the engine 'local' works in this process: choose 'ray'")
-        return _here
-    try:
-        from thalweg.corpus.ray.cluster import on_ray
-    except ImportError as error:
-        raise MissingExtraError("the engine 'ray' needs Ray: install thalweg[ray]") from error
-    return partial(on_ray, workers=workers)
-
-
-def _here(
-    subject: Subject, job: Job, _: Text | None, parts: Iterator[Shard], tick: Tick
-) -> Generator[tuple[Shard, Done]]:
-    for part in parts:
-        yield part, work(subject, job, part, tick)
-
-
-def _survey(subject: Subject, reader: Reader) -> tuple[Survey, Text | None]:
-    """Read the corpus once: how many texts there are, and the one from which the model was understood."""
-    shown = None
+def _survey(subject: Subject, reader: TextReader) -> tuple[TextSurvey, CorpusText | None]:
+    """Read the file once: count and digest its texts, and learn the model's wiring from the first usable one."""
+    wiring_text = None
     for text in reader:
-        if shown is None and learn(subject, text):
-            shown = text
+        if wiring_text is None and learn_wiring(subject, text):
+            wiring_text = text
     survey = reader.survey()
     if not survey.texts:
-        raise InputError(f"{str(reader.file)!r} is empty; expected texts under {reader.column!r}")
-    return survey, shown
+        raise InputError(f"{reader.file} has no texts in column {reader.column!r}")
+    return survey, wiring_text
 
 
-def _configuration(subject: Subject, job: Job, shard: int, survey: Survey) -> dict[str, Any]:
-    """All that rows depend on: choices as they are, texts, weights, architecture and tokenizer by a digest."""
-    assert subject.tokenizer is not None
-    return {
-        **job.asked(),
-        "shard": shard,
-        "texts": survey.texts,
-        "digest": survey.digest,
-        "weights": weights_digest(subject.model),
-        "architecture": config_digest(subject.model.config),
-        "tokenizer": tokenizer_digest(subject.tokenizer),
-        "task": subject.task,
-        "dtype": subject.provenance["dtype"],
-    }
+def _write_missing(
+    store: ShardStore,
+    process: Engine,
+    subject: Subject,
+    job: Job,
+    wiring_text: CorpusText | None,
+    reader: TextReader,
+    survey: TextSurvey,
+) -> None:
+    """Process the shards that the store lacks; raise if the file changed since it was surveyed."""
+    finished, shard_count, total = 0, 0, survey.texts - store.counts.texts
+
+    def missing() -> Iterator[Shard]:
+        nonlocal shard_count
+        for shard in split_shards(reader, store.folder.header.identity["shard"]):
+            shard_count += 1
+            if not store.has(shard):
+                yield shard
+
+    with progress("corpus") as report:
+
+        def tick(texts: int) -> None:
+            nonlocal finished
+            finished += texts
+            report(finished, total)
+
+        with closing(process(subject, job, wiring_text, missing(), tick)) as results:
+            for shard, result in results:
+                store.add(shard, result)
+    store.keep_only(shard_count)
+    if reader.survey() != survey:
+        raise InputError(f"{reader.file} was modified during the run; run the same command again to update the rows")

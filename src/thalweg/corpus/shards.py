@@ -1,4 +1,4 @@
-"""A file of texts as shards: blocks of consecutive texts, the same whenever the file is read again."""
+"""A file of texts as shards of consecutive texts, the same on every reading of the file."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -8,74 +8,82 @@ from pathlib import Path
 
 from thalweg.files.tables import stream_texts
 
-CHARACTERS = 2**21  # a shard ends before it would hold more, unless by a single text
+MAX_SHARD_CHARACTERS = 2**21  # a single longer text gets a shard of its own
+DIGEST_DIGITS = 16  # hexadecimal
 
 
 @dataclass(frozen=True)
-class Text:
-    """A text with its number and its line in the file; `error` says why there is none."""
+class CorpusText:
+    """A text with its number and its line in the file, or the error that a line gave instead of a text."""
 
     number: int
     line: int
     text: str = ""
     error: str | None = None
 
-    def as_bytes(self) -> bytes:
-        """For a digest; errors name the file, which may move."""
+    def to_bytes(self) -> bytes:
+        """Bytes to digest: not the error itself, which names a file that may move."""
         return f"{self.number}\0{self.line}\0{self.text}\0{self.error is None}\0".encode()
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Consecutive texts that are worked on, and written, together."""
+    """Consecutive texts that are processed and written together."""
 
     number: int
-    texts: tuple[Text, ...]
+    texts: tuple[CorpusText, ...]
 
     @property
     def digest(self) -> str:
-        """The same for the same texts on the same lines."""
+        """Equal for the same texts on the same lines."""
         digest = hashlib.sha256()
         for text in self.texts:
-            digest.update(text.as_bytes())
-        return digest.hexdigest()[:16]
+            digest.update(text.to_bytes())
+        return digest.hexdigest()[:DIGEST_DIGITS]
 
 
 @dataclass(frozen=True)
-class Survey:
-    """What one reading of a corpus says: how many texts there are, and a digest of them."""
+class TextSurvey:
+    """The number of texts in a file and a digest of them."""
 
     texts: int
     digest: str
 
 
-class Reader:
-    """The texts of a file, one after the other; `survey` speaks of those that were read."""
+class TextReader:
+    """Iterate over the texts of a file; `survey` describes the texts read so far."""
 
     def __init__(self, file: Path, column: str = "text", limit: int | None = None) -> None:
         self.file, self.column, self.limit = file, column, limit
         self._count, self._digest = 0, hashlib.sha256()
 
-    def __iter__(self) -> Iterator[Text]:
-        found = islice(stream_texts(self.file, self.column), self.limit)
-        for number, (line, text) in enumerate(found):
-            one = Text(number, line, text) if isinstance(text, str) else Text(number, line, error=str(text))
+    def __iter__(self) -> Iterator[CorpusText]:
+        lines = islice(stream_texts(self.file, self.column), self.limit)
+        for number, (line, content) in enumerate(lines):
+            if isinstance(content, str):
+                text = CorpusText(number, line, content)
+            else:
+                text = CorpusText(number, line, error=str(content))
             self._count += 1
-            self._digest.update(one.as_bytes())
-            yield one
+            self._digest.update(text.to_bytes())
+            yield text
 
-    def survey(self) -> Survey:
-        return Survey(self._count, self._digest.hexdigest()[:16])
+    def survey(self) -> TextSurvey:
+        return TextSurvey(self._count, self._digest.hexdigest()[:DIGEST_DIGITS])
+
+    def restarted(self) -> "TextReader":
+        """A reader of the same texts from the start."""
+        return TextReader(self.file, self.column, self.limit)
 
 
-def shards(texts: Iterable[Text], size: int) -> Iterator[Shard]:
-    """Blocks of so many texts, or of fewer where they are long: which ones depends on nothing but the texts."""
-    number, held, characters = 0, [], 0
+def split_shards(texts: Iterable[CorpusText], size: int) -> Iterator[Shard]:
+    """Split texts into shards of `size` texts, or fewer if they are long; the split depends on the texts alone."""
+    number, texts_held, characters = 0, [], 0
     for text in texts:
-        if held and (len(held) == size or characters + len(text.text) > CHARACTERS):
-            yield Shard(number, tuple(held))
-            number, held, characters = number + 1, [], 0
-        held.append(text)
+        if texts_held and (len(texts_held) == size or characters + len(text.text) > MAX_SHARD_CHARACTERS):
+            yield Shard(number, tuple(texts_held))
+            number, texts_held, characters = number + 1, [], 0
+        texts_held.append(text)
         characters += len(text.text)
-    if held:
-        yield Shard(number, tuple(held))
+    if texts_held:
+        yield Shard(number, tuple(texts_held))

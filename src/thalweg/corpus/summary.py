@@ -1,32 +1,26 @@
-"""What the rows of a corpus say together, by SQL over its shards: memory does not grow with them."""
+"""The summary of a corpus: figures over all its rows. `summarise` computes it, `page/` draws it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thalweg.attribution.result import KINDS
-from thalweg.corpus.query import connected
-from thalweg.corpus.rows import SCHEMA
-from thalweg.corpus.storage import Counts, read_header, short
+from thalweg.corpus.shard_store import Counts
+from thalweg.files.run_folder import RunHeader
 from thalweg.identifiability.result import VERDICTS
 from thalweg.identifiability.value_certificate import BY_VALUES
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
     from rich.console import RenderableType
 
-LOW, HIGH = 10, 90  # per cent: eighty of a hundred texts lie between
-FIGURES = ("own", "not_own", *KINDS)
-LISTED = 10  # tokens, texts and errors
-OFTEN = 10  # times that a token must have been kept for its mean to count
-SHORT = 10  # tokens below which the order of sources says little
+MAX_LISTED = 10  # tokens, texts or errors
+MIN_TIMES_KEPT = 10  # of a token in the ranking by mean score
+MIN_TOKENS = 10  # of a text in the ranking by agreement: rankings of fewer sources mean little
 
 
 @dataclass(frozen=True)
 class Band:
-    """A mean, and the 10th and 90th percentile to a thousandth, over `count` texts or targets."""
+    """A mean with the 10th and 90th percentile, rounded to a thousandth, over `count` texts or targets."""
 
     mean: float
     low: float
@@ -35,8 +29,11 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """An error, numbers and quotations aside, of `part`: the text, a method or the certificate; as `text` has it."""
+class ErrorGroup:
+    """Errors that differ in numbers and quotations only, in `part`: the text, a method or the certificate.
+
+    `error` is the message of the first such `text`.
+    """
 
     part: str
     count: int
@@ -46,7 +43,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class WorstCheck:
-    """An identity on the text where its error is largest beside what is allowed; `worst` is None if not finite."""
+    """A check on the text where its error is largest relative to the tolerance; `worst` is None if not finite."""
 
     method: str
     identity: str
@@ -60,7 +57,7 @@ class WorstCheck:
 
 @dataclass(frozen=True)
 class LayerFigures:
-    """Mixing from the embeddings to a layer, over texts; figures are as in `MixingFigures`."""
+    """Mixing from the embeddings to a layer over texts; figures as in `MixingFigures`."""
 
     method: str
     layer: int
@@ -69,7 +66,7 @@ class LayerFigures:
 
 @dataclass(frozen=True)
 class LengthFigures:
-    """Certificates of texts with `start` up to, not including, `stop` tokens: means over heads, then over texts."""
+    """Certificates of texts with at least `start` and fewer than `stop` tokens: means over heads, then over texts."""
 
     start: int
     stop: int
@@ -81,7 +78,7 @@ class LengthFigures:
 
 @dataclass(frozen=True)
 class HeadFigures:
-    """How many texts got which verdict on a head, and means of the part of its attention without effect."""
+    """The number of texts with each verdict on a head, and its mean null shares."""
 
     layer: int
     head: int
@@ -96,34 +93,31 @@ class HeadFigures:
 
 @dataclass(frozen=True)
 class TokenFigures:
-    """How often a token was the largest source, how often it was kept as one of the largest, and its mean score then.
-
-    `size` is the mean of |score|.
-    """
+    """How often a token was the largest source or one of those kept, with its mean score and |score| when kept."""
 
     token: str
-    first: int
-    kept: int
-    score: float
-    size: float
+    times_largest: int
+    times_kept: int
+    mean_score: float
+    mean_size: float
 
 
 @dataclass(frozen=True)
-class Received:
-    """What tokens receive by a method: those that are `first` most often, and those with the `largest` mean size."""
+class MethodFigures:
+    """The sources of a method: shares, and tokens by how often they are largest and by mean |score|."""
 
     method: str
     targets: int
     special_share: Band | None
     own_share: Band | None
     entropy: Band | None
-    first: tuple[TokenFigures, ...]
-    largest: tuple[TokenFigures, ...]
+    most_often_largest: tuple[TokenFigures, ...]
+    largest_mean: tuple[TokenFigures, ...]
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """Rank correlation of two methods; `undefined` where one of them scores all sources alike."""
+class PairAgreement:
+    """Rank correlation of two methods; `undefined` counts targets where a method gives all sources the same score."""
 
     method: str
     other: str
@@ -132,8 +126,8 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class Apart:
-    """A target on which methods agree little: the mean over their pairs, and the pair that agrees least."""
+class LowAgreement:
+    """A target on which methods agree little: the mean over all pairs of methods, and the pair that agrees least."""
 
     text: int
     line: int
@@ -147,56 +141,57 @@ class Apart:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a page shows of a corpus, finished or not."""
+    """Figures over all rows of a corpus, finished or not."""
 
     folder: Path
-    configuration: Mapping[str, Any]
+    identity: Mapping[str, Any]
     provenance: Mapping[str, str]
     counts: Counts
     tokens: Band | None
-    failures: tuple[Failure, ...]
+    errors: tuple[ErrorGroup, ...]
     checks: tuple[WorstCheck, ...]
     layers: tuple[LayerFigures, ...]
     lengths: tuple[LengthFigures, ...]
     heads: tuple[HeadFigures, ...]
-    received: tuple[Received, ...]
-    agreement: tuple[Agreement, ...]
-    apart: tuple[Apart, ...]
+    methods: tuple[MethodFigures, ...]
+    agreement: tuple[PairAgreement, ...]
+    lowest_agreement: tuple[LowAgreement, ...]
 
     @property
-    def configuration_hash(self) -> str:
-        return short(self.configuration)
+    def digest(self) -> str:
+        """The digest of the run's identity."""
+        return RunHeader(self.identity, self.provenance).digest
 
     @property
     def complete(self) -> bool:
-        """Whether no text of the corpus is missing."""
-        return self.counts.texts == self.configuration["texts"]
+        """Whether every text of the file has been processed."""
+        return self.counts.texts == self.identity["texts"]
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """How many heads of all texts got which verdict."""
-        return {one: sum(head.verdicts[one] for head in self.heads) for one in self.possible}
+        """The number of heads with each verdict, over all texts."""
+        return {verdict: sum(head.verdicts[verdict] for head in self.heads) for verdict in self.possible_verdicts}
 
     @property
-    def possible(self) -> tuple[str, ...]:
-        """The verdicts that this run's certificates know."""
-        return possible_verdicts(self.configuration)
+    def possible_verdicts(self) -> tuple[str, ...]:
+        """The verdicts that this run's certificates can give."""
+        return possible_verdicts(self.identity)
 
     def sentences(self) -> tuple[str, ...]:
-        """The answer, in a few sentences."""
-        counts, total = self.counts, self.configuration["texts"]
-        first = f"{total:,} texts" if self.complete else f"{counts.texts:,} of {total:,} texts"
-        said = [f"{first}, of which {counts.failed:,} failed." if counts.failed else f"{first}."]
+        """The main figures in a few sentences."""
+        counts, total = self.counts, self.identity["texts"]
+        texts = f"{total:,} texts" if self.complete else f"{counts.texts:,} of {total:,} texts"
+        sentences = [f"{texts}, {counts.failed:,} failed." if counts.failed else f"{texts}."]
         if self.heads:
             share = self.verdicts["identifiable"] / sum(self.verdicts.values())
-            read = "By its values attention" if self.configuration["certificate"] == "values" else "Attention"
-            said.append(f"{read} can be read in {share:.0%} of heads, all texts taken together.")
-        known = [(one.correlation.mean, one.method, one.other) for one in self.agreement if one.correlation]
-        if known:
-            mean, method, other = min(known)
-            least = " is lowest" if len(known) > 1 else ""
-            said.append(f"Rank correlation{least} between {method} and {other}: {signed(mean)} on average.")
-        return tuple(said)
+            judged = " by their values" if self.identity["certificate"] == "values" else ""
+            sentences.append(f"{share:.0%} of heads are identifiable{judged}, over all texts.")
+        means = [(pair.correlation.mean, pair.method, pair.other) for pair in self.agreement if pair.correlation]
+        if means:
+            mean, method, other = min(means)
+            lowest = " is lowest" if len(means) > 1 else ""
+            sentences.append(f"Rank correlation{lowest} between {method} and {other}: {signed(mean)} on average.")
+        return tuple(sentences)
 
     def __rich__(self) -> "RenderableType":
         from thalweg.corpus.view import summary_text
@@ -204,18 +199,12 @@ class Summary:
         return summary_text(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain lists and numbers, ready for JSON."""
-        return {
-            **asdict(self),
-            "folder": str(self.folder),
-            "schema": SCHEMA,
-            "configuration_hash": self.configuration_hash,
-            "complete": self.complete,
-        }
+        """Plain lists and numbers, ready for JSON."""
+        return {**asdict(self), "folder": str(self.folder), "digest": self.digest, "complete": self.complete}
 
     def to_html(self) -> str:
-        """One page that stands alone: no network, opens from disk."""
-        from thalweg.corpus.summary_page import summary_page
+        """A self-contained HTML page."""
+        from thalweg.corpus.page.summary_page import summary_page
 
         return summary_page(self)
 
@@ -225,208 +214,17 @@ class Summary:
         return framed(self.to_html())
 
     def save(self, path: str | Path) -> None:
-        """Write the page, whole or not at all."""
+        """Write the page atomically."""
         from thalweg.files.atomic import draft_of
 
-        path = Path(path)
-        with draft_of(path) as draft:
+        with draft_of(Path(path)) as draft:
             Path(draft).write_text(self.to_html(), encoding="utf-8")
 
 
 def signed(value: float) -> str:
-    """A correlation, as it is read."""
+    """A correlation with two decimals and a proper minus sign."""
     return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
 
 
-def possible_verdicts(configuration: Mapping[str, Any]) -> tuple[str, ...]:
-    return BY_VALUES if configuration["certificate"] == "values" else VERDICTS
-
-
-def summarise(folder: str | Path) -> Summary:
-    """What the shards of a folder say, also while a run still writes into it."""
-    path = Path(folder)
-    header = read_header(path)
-    configuration: dict[str, Any] = header["configuration"]
-    methods: list[str] = configuration["methods"]
-    verdicts = possible_verdicts(configuration)
-    with connected(path, sealed=False) as connection:
-        connection.execute("SET threads = 1")  # sums in the order of the rows: the same to the last digit
-        return Summary(
-            folder=path,
-            configuration=configuration,
-            provenance=header["provenance"],
-            counts=_counts(connection),
-            tokens=_band(*_only(connection, f"SELECT {_spread('tokens')} FROM rows WHERE target = 0")),
-            failures=_failures(connection),
-            checks=_checks(connection, methods),
-            layers=_layers(connection, methods),
-            lengths=_lengths(connection, verdicts),
-            heads=_heads(connection, verdicts),
-            received=_received(connection, methods),
-            agreement=_agreement(connection, methods),
-            apart=_apart(connection),
-        )
-
-
-def _counts(connection: "DuckDBPyConnection") -> Counts:
-    lacking = "certificate_error IS NOT NULL OR list_any_value([one.error FOR one IN methods]) IS NOT NULL"
-    sql = f"""
-        SELECT count(*) FILTER (target = 0), count(*), count(error), count(*) FILTER (target = 0 AND ({lacking})),
-            arg_min(error, text)
-        FROM rows"""
-    return Counts(*_only(connection, sql))
-
-
-def _failures(connection: "DuckDBPyConnection") -> tuple[Failure, ...]:
-    sql = f"""
-        SELECT part, count(*) AS many, arg_min(error, text), min(text) AS first
-        FROM (
-            SELECT 'text' AS part, error, text FROM rows
-            UNION ALL SELECT method, error, text FROM scores WHERE target = 0
-            UNION ALL SELECT 'certificate', certificate_error, text FROM rows
-        )
-        WHERE error IS NOT NULL
-        GROUP BY part, regexp_replace(error, '''[^'']*''|"[^"]*"|[0-9]+', '…', 'g')
-        ORDER BY many DESC, part, first LIMIT {LISTED}"""
-    return tuple(Failure(*row) for row in _all(connection, sql))
-
-
-def _checks(connection: "DuckDBPyConnection", methods: Sequence[str]) -> tuple[WorstCheck, ...]:
-    sql = """
-        SELECT method, identity, count(*), count(*) FILTER (worst IS NULL OR worst > allowed),
-            unnest(arg_max(
-                {'worst': worst, 'allowed': allowed, 'text': text, 'line': line},
-                CASE WHEN worst IS NULL THEN 'inf'::DOUBLE WHEN worst = 0 THEN 0 ELSE worst / allowed END
-            ))
-        FROM (SELECT text, line, unnest(checks, recursive := true) FROM rows)
-        GROUP BY method, identity"""
-    order = [*methods, "certificate"]
-    found = (WorstCheck(*row) for row in _all(connection, sql))
-    return tuple(sorted(found, key=lambda one: (order.index(one.method), one.identity)))
-
-
-def _layers(connection: "DuckDBPyConnection", methods: Sequence[str]) -> tuple[LayerFigures, ...]:
-    sql = f"SELECT method, layer, {', '.join(map(_spread, FIGURES))} FROM layers GROUP BY method, layer"
-    found = (
-        LayerFigures(method, layer, dict(zip(FIGURES, map(_band, spreads), strict=True)))
-        for method, layer, *spreads in _all(connection, sql)
-    )
-    return tuple(sorted(found, key=lambda one: (methods.index(one.method), one.layer)))
-
-
-def _lengths(connection: "DuckDBPyConnection", verdicts: Sequence[str]) -> tuple[LengthFigures, ...]:
-    """By length in quarters of powers of two (16, 20, 24, 28, 32, 40, …): texts are mostly short, and some long."""
-    means = (f"avg(len([1 FOR one IN heads IF one.verdict = '{name}']) / len(heads))" for name in verdicts)
-    sql = f"""
-        SELECT tokens // step * step AS start, step, count(*),
-            {_spread("list_avg([one.null_share FOR one IN heads])")},
-            {_spread("list_avg([one.null_share_row_sum FOR one IN heads])")}, {", ".join(means)}
-        FROM (SELECT *, greatest(1, 2 ** (floor(log2(tokens)) - 2))::BIGINT AS step FROM rows WHERE len(heads) > 0)
-        GROUP BY start, step ORDER BY start"""
-    return tuple(
-        LengthFigures(
-            start, start + step, texts, _band(plain), _band(row_sum), dict(zip(verdicts, shares, strict=True))
-        )
-        for start, step, texts, plain, row_sum, *shares in _all(connection, sql)
-    )
-
-
-def _heads(connection: "DuckDBPyConnection", verdicts: Sequence[str]) -> tuple[HeadFigures, ...]:
-    sql = f"""
-        SELECT layer, head, avg(null_share), avg(null_share_row_sum),
-            {", ".join(f"count(*) FILTER (verdict = '{name}')" for name in verdicts)}
-        FROM heads GROUP BY layer, head ORDER BY layer, head"""
-    return tuple(
-        HeadFigures(layer, head, dict(zip(verdicts, counts, strict=True)), plain, row_sum)
-        for layer, head, plain, row_sum, *counts in _all(connection, sql)
-    )
-
-
-def _received(connection: "DuckDBPyConnection", methods: Sequence[str]) -> tuple[Received, ...]:
-    figures = ", ".join(map(_spread, ("special_share", "own_share", "entropy")))
-    sql = f"SELECT method, count(*), {figures} FROM scores WHERE error IS NULL GROUP BY method"
-    first = _tokens(connection, "first > 0", "first DESC, size DESC")
-    largest = _tokens(connection, f"kept >= {OFTEN}", "size DESC")
-    found = (
-        Received(
-            method,
-            targets,
-            _band(special),
-            _band(own),
-            _band(entropy),
-            first.get(method, ()),
-            largest.get(method, ()),
-        )
-        for method, targets, special, own, entropy in _all(connection, sql)
-    )
-    return tuple(sorted(found, key=lambda one: methods.index(one.method)))
-
-
-def _tokens(connection: "DuckDBPyConnection", which: str, order: str) -> dict[str, tuple[TokenFigures, ...]]:
-    """The tokens at the head of an order, by method. A source that gives nothing was kept for want of others."""
-    sql = f"""
-        SELECT * FROM (
-            SELECT method, token, count(*) FILTER (place = 1) AS first, count(*) AS kept, avg(score) AS score,
-                avg(abs(score)) AS size
-            FROM sources WHERE score <> 0 GROUP BY method, token
-        )
-        WHERE {which}
-        QUALIFY row_number() OVER (PARTITION BY method ORDER BY {order}, token) <= {LISTED}
-        ORDER BY {order}, token"""
-    found: dict[str, tuple[TokenFigures, ...]] = {}
-    for method, *rest in _all(connection, sql):
-        found[method] = (*found.get(method, ()), TokenFigures(*rest))
-    return found
-
-
-def _agreement(connection: "DuckDBPyConnection", methods: Sequence[str]) -> tuple[Agreement, ...]:
-    sql = f"""
-        SELECT method, other, {_spread("correlation")}, count(*) - count(correlation)
-        FROM agreement GROUP BY method, other"""
-    found = (
-        Agreement(method, other, _band(spread), undefined) for method, other, spread, undefined in _all(connection, sql)
-    )
-    return tuple(sorted(found, key=lambda one: (methods.index(one.method), methods.index(one.other))))
-
-
-def _apart(connection: "DuckDBPyConnection") -> tuple[Apart, ...]:
-    sql = f"""
-        SELECT text, line, target, tokens, mean, least.method, least.other, least.correlation
-        FROM (
-            SELECT text, line, target, tokens, list_avg([one.correlation FOR one IN agreement]) AS mean,
-                list_min([
-                    {{'correlation': one.correlation, 'method': one.method, 'other': one.other}}
-                    FOR one IN agreement IF one.correlation IS NOT NULL
-                ]) AS least
-            FROM rows WHERE tokens >= {SHORT}
-        )
-        WHERE mean IS NOT NULL ORDER BY mean, text, target LIMIT {LISTED}"""
-    return tuple(Apart(*row) for row in _all(connection, sql))
-
-
-def _spread(column: str) -> str:
-    """What `_band` is made of. Percentiles need all values; rounded ones, counted, are few however many rows."""
-    return f"{{'mean': avg({column}), 'seen': histogram(round({column}, 3))}}"
-
-
-def _band(spread: Mapping[str, Any]) -> Band | None:
-    seen: Mapping[float, int] = spread["seen"]
-    if not seen:
-        return None
-    values = sorted(seen)
-    up_to = list(accumulate(seen[value] for value in values))
-
-    def percentile(share: int) -> float:
-        """The smallest value that so many per cent do not exceed."""
-        return float(next(value for value, many in zip(values, up_to, strict=True) if 100 * many >= share * up_to[-1]))
-
-    return Band(spread["mean"], percentile(LOW), percentile(HIGH), up_to[-1])
-
-
-def _all(connection: "DuckDBPyConnection", sql: str) -> list[tuple[Any, ...]]:
-    return connection.execute(sql).fetchall()
-
-
-def _only(connection: "DuckDBPyConnection", sql: str) -> tuple[Any, ...]:
-    (row,) = _all(connection, sql)
-    return row
+def possible_verdicts(identity: Mapping[str, Any]) -> tuple[str, ...]:
+    return BY_VALUES if identity["certificate"] == "values" else VERDICTS

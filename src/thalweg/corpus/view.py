@@ -1,82 +1,96 @@
-"""A corpus in a terminal: how many texts, what failed, where the rows are; its summary; the answer to a query."""
+"""A corpus, its summary and the result of a query in the terminal."""
 
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from thalweg.corpus.query import Answer
+from thalweg.corpus.query import QueryResult
 from thalweg.corpus.result import Corpus
 from thalweg.corpus.summary import Band, Summary, signed
 from thalweg.drawing.terminal import Fitted, printable
 
-SHOWN = 3  # errors and tokens of a summary; the page has more
+MAX_LISTED = 3  # errors, and tokens per method; the page has more
 
 
 def corpus_text(corpus: Corpus) -> RenderableType:
-    counts, chosen = corpus.counts, corpus.configuration
-    said = [*chosen["methods"], *(["certificate"] if chosen["certificate"] else [])]
+    counts, identity = corpus.counts, corpus.identity
+    computed = [*identity["methods"], *(["certificate"] if identity["certificate"] else [])]
     parts: list[RenderableType] = [
-        Text.assemble(("corpus", "bold"), (f"   model {corpus.provenance['model']}   {', '.join(said)}", "dim")),
+        Text.assemble(("corpus", "bold"), (f"   model {corpus.provenance['model']}   {', '.join(computed)}", "dim")),
         Text(
-            f"{corpus.texts} of {chosen['texts']} texts, {counts.rows} rows in {corpus.shards} shards: {corpus.folder}"
+            f"{corpus.texts} of {identity['texts']} texts, {counts.rows} rows in {corpus.shards} shards: "
+            f"{corpus.folder}"
         ),
     ]
-    if corpus.found and corpus.seconds:
-        parts.append(Text(f"{corpus.found} texts were there from an earlier run", "dim"))
-    new = corpus.texts - corpus.found
+    if corpus.resumed and corpus.seconds:
+        parts.append(Text(f"resumed after {corpus.resumed} texts", "dim"))
+    new = corpus.texts - corpus.resumed
     if new:
         parts.append(Text(f"{corpus.seconds:.1f} seconds, {new / corpus.seconds:.1f} texts per second", "dim"))
     if corpus.memory is not None:
-        parts.append(Text(f"at most {corpus.memory / 2**20:,.0f} MB of memory beside the model", "dim"))
+        parts.append(Text(f"at most {corpus.memory / 2**20:,.0f} MB of memory beyond the model", "dim"))
     if counts.failed:
-        first = printable(counts.first_error or "")
-        parts.append(Text(f"{counts.failed} texts failed; the first said: {first}", "yellow"))
+        parts.append(
+            Text(f"{counts.failed} texts failed; first error: {printable(counts.first_error or '')}", "yellow")
+        )
     if counts.incomplete:
-        parts.append(Text(f"{counts.incomplete} texts lack a method or the certificate; their rows say why", "yellow"))
+        parts.append(Text(f"{counts.incomplete} texts lack a method or the certificate; see their rows", "yellow"))
     return Group(*parts)
 
 
 def summary_text(summary: Summary) -> RenderableType:
-    about = f"   model {printable(summary.provenance['model'])}   {summary.folder}"
+    origin = f"   model {printable(summary.provenance['model'])}   {summary.folder}"
     parts: list[RenderableType] = [
-        Text.assemble(("corpus", "bold"), (printable(about), "dim")),
+        Text.assemble(("corpus", "bold"), (printable(origin), "dim")),
         Text(printable(" ".join(summary.sentences()))),
     ]
     parts += [
-        Text(printable(f"{one.count:,} × {one.part} (first {one.text:,}): {one.error}"), "yellow")
-        for one in summary.failures[:SHOWN]
+        Text(printable(f"{group.count:,} × {group.part} (first text {group.text:,}): {group.error}"), "yellow")
+        for group in summary.errors[:MAX_LISTED]
     ]
-    if summary.received:
+    if summary.methods:
         parts += [Text(), _methods(summary)]
     if len(summary.agreement) > 1:
-        pairs = Table("rank correlation", "mean", "10th to 90th percentile", box=None, header_style="dim")
-        for one in summary.agreement:
-            if one.correlation is not None:
-                band = one.correlation
-                names = Text(printable(f"{one.method}, {one.other}"))
-                pairs.add_row(names, signed(band.mean), f"{signed(band.low)} to {signed(band.high)}")
-        parts += [Text(), pairs]
+        parts += [Text(), _agreement(summary)]
     if summary.heads:
-        said = (f"{name} {count / sum(summary.verdicts.values()):.1%}" for name, count in summary.verdicts.items())
-        parts += [Text(), Text(f"heads, all texts taken together: {', '.join(said)}")]
-    exceeded = [one for one in summary.checks if one.exceeding]
+        total = sum(summary.verdicts.values())
+        shares = (f"{verdict} {count / total:.1%}" for verdict, count in summary.verdicts.items())
+        parts += [Text(), Text(f"heads over all texts: {', '.join(shares)}")]
+    exceeded = [check for check in summary.checks if check.exceeding]
     parts += [
-        Text(printable(f"{one.method}: {one.identity} is exceeded on {one.exceeding} of {one.texts} texts"), "red")
-        for one in exceeded
+        Text(
+            printable(
+                f"{check.method}: {check.identity} exceeds its tolerance on {check.exceeding} of {check.texts} texts"
+            ),
+            "red",
+        )
+        for check in exceeded
     ]
     if summary.checks and not exceeded:
-        parts.append(Text("every check holds on every text", "dim"))
+        parts.append(Text("every check is within its tolerance on every text", "dim"))
     return Group(*parts)
 
 
 def _methods(summary: Summary) -> Table:
-    """Of each method what tokens keep in the last layer, and what gets most."""
-    table = Table("", "own at the top", "to special tokens", "largest most often", box=None, header_style="dim")
-    top = {one.method: one.figures["own"] for one in summary.layers}
-    for one in summary.received:
-        tokens = "  ".join(f"{printable(token.token)} {token.first}" for token in one.first[:SHOWN])
-        cells = (printable(one.method), _mean(top.get(one.method)), _mean(one.special_share), tokens)
+    """What tokens keep in the last layer and which sources are largest, by method."""
+    table = Table("", "own, last layer", "special tokens", "most often largest", box=None, header_style="dim")
+    last_own = {layer.method: layer.figures["own"] for layer in summary.layers}
+    for method in summary.methods:
+        tokens = "  ".join(
+            f"{printable(token.token)} {token.times_largest}" for token in method.most_often_largest[:MAX_LISTED]
+        )
+        cells = (printable(method.method), _mean(last_own.get(method.method)), _mean(method.special_share), tokens)
         table.add_row(*map(Text, cells))
+    return table
+
+
+def _agreement(summary: Summary) -> Table:
+    table = Table("rank correlation", "mean", "10th to 90th percentile", box=None, header_style="dim")
+    for pair in summary.agreement:
+        if pair.correlation is not None:
+            band = pair.correlation
+            names = Text(printable(f"{pair.method}, {pair.other}"))
+            table.add_row(names, signed(band.mean), f"{signed(band.low)} to {signed(band.high)}")
     return table
 
 
@@ -84,27 +98,28 @@ def _mean(band: Band | None) -> str:
     return "–" if band is None else f"{band.mean:.1%}"
 
 
-def answer_text(answer: Answer) -> RenderableType:
+def query_text(result: QueryResult) -> RenderableType:
+    """A table, or one line per cell if the terminal is too narrow for it."""
     wide = Table(
-        *(Column(Text(printable(name)), no_wrap=True) for name in answer.columns), box=None, header_style="dim"
+        *(Column(Text(printable(name)), no_wrap=True) for name in result.columns), box=None, header_style="dim"
     )
     narrow: list[RenderableType] = []
-    for row in answer.rows:
-        cells = [_shown(cell) for cell in row]
+    for row in result.rows:
+        cells = [_cell(value) for value in row]
         wide.add_row(*map(Text, cells))
         narrow += [
             Text.assemble((f"{printable(name)} ", "dim"), cell)
-            for name, cell in zip(answer.columns, cells, strict=True)
+            for name, cell in zip(result.columns, cells, strict=True)
         ]
         narrow.append(Text())
     return Fitted(wide, Group(*narrow))
 
 
-def _shown(cell: object) -> str:
-    if isinstance(cell, float):
-        return f"{cell:.4g}"
-    if isinstance(cell, dict):
-        return ", ".join(f"{printable(str(name))} {_shown(value)}" for name, value in cell.items())
-    if isinstance(cell, list | tuple):
-        return "; ".join(map(_shown, cell))
-    return "–" if cell is None else printable(str(cell))
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{printable(str(name))} {_cell(entry)}" for name, entry in value.items())
+    if isinstance(value, list | tuple):
+        return "; ".join(map(_cell, value))
+    return "–" if value is None else printable(str(value))

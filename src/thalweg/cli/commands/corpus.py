@@ -23,7 +23,7 @@ from thalweg.cli.output import check_writable, load_subject, show
 from thalweg.errors import InputError
 
 if TYPE_CHECKING:
-    from thalweg.corpus.job import Certified
+    from thalweg.corpus.job import CertificateKind
 
 app = typer.Typer(add_completion=False)
 
@@ -96,7 +96,7 @@ def corpus(
         out,
         **set_options(methods=split_names(methods)),
         target=integer_or_text(target),
-        certificate=cast("Certified | None", certificate or None),  # run_corpus checks it
+        certificate=cast("CertificateKind | None", certificate or None),  # run_corpus checks it
         maps=maps,
         top=top,
         max_tokens=max_tokens,
@@ -139,15 +139,15 @@ def report(
     """Summarise the rows of a folder: mixing, null share, certificates, tokens, agreement and checks."""
     for path in (out, json):
         _check_apart(path, folder)
-    from thalweg.corpus.summary import summarise
+    from thalweg.corpus.summarise import summarise
 
     show(summarise(folder), json, out)
 
 
 def _check_apart(path: Path | None, folder: Path) -> None:
     """Raise if an output would overwrite one of the corpus's own files."""
-    from thalweg.corpus.storage import OURS
+    from thalweg.corpus.shard_store import OWN_FILES
 
     check_writable(path)
-    if path is not None and path.name.startswith(OURS) and path.parent.resolve() == folder.resolve():
+    if path is not None and path.name.startswith(OWN_FILES) and path.parent.resolve() == folder.resolve():
         raise InputError(f"{path} would overwrite one of the corpus's own files; choose another name")

@@ -1,0 +1,1 @@
+"""The engine on Ray: the same rows as the local engine, from several processes or machines."""

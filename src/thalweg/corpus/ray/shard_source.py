@@ -1,4 +1,4 @@
-"""What a feed is given, as data for Ray: one block for each shard. Its reader is a process that needs no model code."""
+"""The shards of a feed as a Ray datasource, one block each; the process that reads it needs no model."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -10,8 +10,8 @@ from ray.data import Datasource, ReadTask
 from ray.data.block import BlockMetadata
 
 
-class Source(Datasource):
-    """Shards as they come, in one reading that lasts as long as they do."""
+class ShardSource(Datasource):
+    """Shards as they arrive, in a single read task that lasts until the feed ends."""
 
     def __init__(self, feed: Any) -> None:
         super().__init__()
