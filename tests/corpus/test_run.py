@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow.parquet
 import pytest
 from safetensors.numpy import load_file
 from tokenizers.normalizers import Lowercase
