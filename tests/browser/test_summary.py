@@ -9,8 +9,8 @@ from playwright.sync_api import Browser
 
 from tests.browser.conftest import Open
 from tests.conftest import missing
-from tests.corpus.folders import by_hand, made
-from thalweg.corpus.summary import summarise
+from tests.corpus.folders import hand_made, write_folder
+from thalweg.corpus.summarise import summarise
 from thalweg.identifiability.result import VERDICTS
 
 ATTACK = "</script><img src=x onerror=window.pwned=1>"
@@ -19,18 +19,18 @@ METHODS = [f"alti:measure=l{n},layer={'x' * 20}" for n in range(3)] + [ATTACK]
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Many heads, long names, and tokens that try to be scripts."""
+    """Many heads, long names, and tokens that look like scripts."""
     if find_spec("duckdb") is None:
         missing("duckdb is not installed: thalweg[corpus]")
     folder = tmp_path_factory.mktemp("corpus")
-    made(folder, [*(text(number) for number in range(30)), by_hand(30, error=ATTACK * 9)], methods=METHODS)
+    write_folder(folder, [*(row(number) for number in range(30)), hand_made(30, error=ATTACK * 9)], methods=METHODS)
     return summarise(folder).to_html()
 
 
-def text(number: int) -> dict[str, Any]:
+def row(number: int) -> dict[str, Any]:
     heads = [(layer, head) for layer in range(12) for head in range(16)]
     share = number / 30
-    return by_hand(
+    return hand_made(
         number,
         tokens=4 + 3 * number,
         methods=[
@@ -63,13 +63,13 @@ def text(number: int) -> dict[str, Any]:
 @pytest.mark.parametrize("width", [1200, 390])
 def test_summary_when_opened_then_is_quiet_and_no_wider_than_the_window(page: str, open_page: Open, width: int) -> None:
     opened = open_page(page, width=width)
-    opened.page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
+    opened.page.eval_on_selector_all("details", "all => all.forEach(details => details.open = true)")
     assert opened.page.evaluate("document.documentElement.scrollWidth") == width
     assert opened.page.evaluate("window.pwned") is None
-    assert opened.text("h1") == "31 texts, of which 1 failed."
+    assert opened.text("h1") == "31 texts, 1 failed."
     assert ATTACK in opened.text("#tokens")
     assert opened.page.locator("#heads svg g").count() == 12 * 16
-    assert opened.page.locator("#mixing svg[role=img]").count() == 3  # nothing is known of the other two
+    assert opened.page.locator("#mixing svg[role=img]").count() == 3  # the other two figures are unknown
 
 
 def test_summary_when_colours_are_changed_or_printed_then_follows(page: str, open_page: Open) -> None:

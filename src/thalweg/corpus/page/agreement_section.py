@@ -14,8 +14,8 @@ def agreement_section(summary: Summary) -> Markup:
     if not summary.agreement:
         return section("agreement", title, "No text has scores of two methods.")
     note = (
-        "Spearman's rank correlation of two methods over the sources of a target, from −1 to 1, by |score| if either "
-        f"method is signed. Mean over {target_unit(summary)}, with the 10th to 90th percentile below."
+        "Spearman's rank correlation of two methods over the sources of a target, from −1 to 1, by |score| if any "
+        f"method has negative scores. Mean over {target_unit(summary)}, with the 10th to 90th percentile below."
     )
     undefined = [f"{pair.method} and {pair.other} {pair.undefined:,}" for pair in summary.agreement if pair.undefined]
     excluded = f"Excluded because a method gives all sources the same score: {', '.join(undefined)}."

@@ -1,0 +1,60 @@
+"""A summary in sentences, as plain values and as a file."""
+
+import html
+import json
+import re
+from pathlib import Path
+
+from tests.corpus.summaries import hand_made_summary
+from thalweg.corpus.shard_store import Counts
+from thalweg.corpus.summary import Band, PairAgreement, signed
+from thalweg.identifiability.result import VERDICTS
+from thalweg.identifiability.value_certificate import BY_VALUES
+
+
+def test_sentences_when_texts_failed_and_heads_are_certified_then_give_both() -> None:
+    assert hand_made_summary(counts=Counts(20, 20, failed=3)).sentences() == (
+        "20 texts, 3 failed.",
+        "75% of heads are identifiable, over all texts.",
+        "Rank correlation between alti and attention_flow: −0.50 on average.",
+    )
+
+
+def test_sentences_when_there_are_several_pairs_then_name_the_lowest() -> None:
+    pairs = (
+        PairAgreement("a", "b", Band(0.5, 0.0, 1.0, 9), 0),
+        PairAgreement("a", "c", None, 9),
+        PairAgreement("b", "c", Band(0.25, 0.0, 1.0, 9), 0),
+    )
+    *_, last = hand_made_summary(agreement=pairs).sentences()
+    assert last == "Rank correlation is lowest between b and c: 0.25 on average."
+
+
+def test_sentences_when_the_run_is_unfinished_and_empty_then_only_count_texts() -> None:
+    summary = hand_made_summary(counts=Counts(5, 5), heads=(), agreement=())
+    assert (summary.complete, summary.sentences()) == (False, ("5 of 20 texts.",))
+
+
+def test_verdicts_when_judged_by_values_then_are_two() -> None:
+    assert hand_made_summary().possible_verdicts == VERDICTS
+    assert hand_made_summary({"certificate": "values"}).possible_verdicts == BY_VALUES
+    assert hand_made_summary().verdicts == {VERDICTS[0]: 15, VERDICTS[1]: 5, VERDICTS[2]: 0}
+
+
+def test_signed_when_rounded_to_zero_then_has_no_sign() -> None:
+    assert [signed(value) for value in (-0.004, -0.256, 1.0)] == ["0.00", "−0.26", "1.00"]
+
+
+def test_summary_when_exported_then_is_json_and_a_page(tmp_path: Path) -> None:
+    summary = hand_made_summary()
+    values = json.loads(json.dumps(summary.to_dict(), allow_nan=False))
+    assert (values["counts"]["texts"], values["complete"], values["digest"]) == (20, True, summary.digest)
+    summary.save(tmp_path / "page.html")
+    page = summary.to_html()
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == page
+    (framed,) = re.findall(r'srcdoc="([^"]*)"', summary._repr_html_())
+    assert html.unescape(framed) == page
+
+
+def test_digest_when_the_identity_differs_then_differs() -> None:
+    assert hand_made_summary().digest == hand_made_summary().digest != hand_made_summary({"top": 6}).digest
