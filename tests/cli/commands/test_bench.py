@@ -82,9 +82,7 @@ def test_command_when_a_list_is_requested_then_shows_metrics_and_baselines(run: 
         (("--data", "texts.txt", "--max-tokens", "2"), "all 3 examples"),
     ],
 )
-def test_command_when_an_option_is_wrong_then_states_the_fact(
-    run: Run, words: tuple[str, ...], fact: str
-) -> None:
+def test_command_when_an_option_is_wrong_then_states_the_fact(run: Run, words: tuple[str, ...], fact: str) -> None:
     done = run(*MODEL, *words)
     assert done.code == 2
     assert fact in done.message

@@ -97,9 +97,7 @@ def test_run_when_impossible_then_states_the_fact(run: Run, words: tuple[str, ..
         (("report", ".", "--out", "corpus.json"), "corpus's own files"),
     ],
 )
-def test_subcommand_when_impossible_then_states_the_fact(
-    run: Run, words: tuple[str, ...], fact: str
-) -> None:
+def test_subcommand_when_impossible_then_states_the_fact(run: Run, words: tuple[str, ...], fact: str) -> None:
     done = run("corpus", *words)
     assert done.code == 2
     assert fact in done.message
