@@ -17,6 +17,7 @@ START, END = "<!-- picture: written by `make docs` -->", "<!-- end of picture --
 
 # From the top floor to the ground. A nested package may be a room of its own.
 FLOORS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("entry point", ("__main__",)),
     ("command line", ("cli",)),
     ("built on several questions", ("reports", "faithfulness", "corpus", "encoders.training")),
     ("one question each", ("attribution", "identifiability", "probing")),

@@ -1,4 +1,4 @@
-"""What the command `thalweg` did, for tests that run it in this process (the fixture `run`)."""
+"""The outcome of the command `thalweg`, for tests that run it in this process (the fixture `run`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ class Done:
     err: str
 
     @property
-    def said(self) -> str:
-        """What was said on the error stream, as one line."""
+    def message(self) -> str:
+        """The error stream as one line."""
         return " ".join(self.err.split())
 
 

@@ -30,12 +30,12 @@ Limit = Annotated[int | None, typer.Option(help="Read at most this many texts", 
 
 
 def split_names(listed: str | None) -> list[str] | None:
-    """The names between commas; None where the option was not used."""
+    """Split a comma-separated list; None if the option was not used."""
     return None if listed is None else [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def integer_or_text(value: str | None) -> Any:
-    """A position or layer where the value is an integer."""
+    """The value as an integer if it is one, e.g. a position or layer."""
     if value is None:
         return None
     try:
@@ -45,5 +45,5 @@ def integer_or_text(value: str | None) -> Any:
 
 
 def set_options(**values: Any) -> dict[str, Any]:
-    """Only the options that were used, so that defaults stay with the library."""
+    """Drop options that were not used, so that the library's defaults apply."""
     return {name: value for name, value in values.items() if value is not None}

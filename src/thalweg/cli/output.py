@@ -1,4 +1,4 @@
-"""Loading, showing and writing, the same for every command."""
+"""Loading models and showing, drawing and writing results, the same for every command."""
 
 import json
 import os
@@ -19,6 +19,8 @@ _debug = False
 
 @runtime_checkable
 class Result(Protocol):
+    """Anything that prints itself and converts to plain data."""
+
     def to_dict(self) -> dict[str, Any]: ...
 
 
@@ -36,7 +38,7 @@ def silence_transformers() -> None:
 
 
 def check_writable(*paths: Path | None) -> None:
-    """Raise before long work if its result could not be written."""
+    """Raise if a result could not be written there later."""
     for path in paths:
         if path is None or str(path) == "-":
             continue
@@ -49,7 +51,7 @@ def check_writable(*paths: Path | None) -> None:
 
 
 def check_drawing(html: Path | None, png: Path | None) -> None:
-    """Raise before long work if its page or figure could not be written."""
+    """Raise if a page or figure could not be written there later."""
     check_writable(html, png)
     if png is not None and find_spec("matplotlib") is None:
         raise InputError("--png needs matplotlib: install thalweg[plots]")
@@ -69,7 +71,7 @@ def show(result: Result, json_path: Path | None, html: Path | None = None, png: 
 
 
 def draw(result: Any, html: Path | None, png: Path | None) -> None:
-    """Write the page and the figure where they are wanted."""
+    """Write the page and the figure, if there is a path for them."""
     if html is not None:
         write_text(html, result.to_html())
     if png is not None:

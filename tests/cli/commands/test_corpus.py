@@ -43,7 +43,7 @@ def test_command_when_texts_fail_then_shows_how_many_and_why(run: Run, tmp_path:
     assert "1 texts lack a method" in done.out
     done = run(*words, "--methods", "alti", "--max-tokens", "2", "--out", "none")
     assert done.code == 2
-    assert "all 3 texts failed; first error: text has" in done.said
+    assert "all 3 texts failed; first error: text has" in done.message
 
 
 def test_query_when_run_then_shows_a_table_or_json(run: Run) -> None:
@@ -82,7 +82,7 @@ def test_command_when_it_cannot_run_then_says_why(run: Run, words: tuple[str, ..
     done = run(*MODEL, *words)
     assert done.code == 2
     for fact in facts:
-        assert fact in done.said
+        assert fact in done.message
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_folder_when_it_cannot_be_read_or_the_output_written_then_says_why(
     done = run("corpus", *words)
     assert done.code == 2
     for fact in facts:
-        assert fact in done.said
+        assert fact in done.message
 
 
 def test_report_when_run_then_shows_figures_and_writes_a_page(run: Run, tmp_path: Path) -> None:
@@ -123,5 +123,5 @@ def test_report_when_run_then_shows_figures_and_writes_a_page(run: Run, tmp_path
     assert (summary["counts"]["failed"], summary["complete"], summary["identity"]["schema"]) == (1, True, 2)
     header = (tmp_path / "rows" / "run.json").read_bytes()
     done = run("corpus", "report", "rows", "--out", "rows/run.json")
-    assert (done.code, "run.json" in done.said) == (2, True)
+    assert (done.code, "run.json" in done.message) == (2, True)
     assert (tmp_path / "rows" / "run.json").read_bytes() == header

@@ -11,7 +11,6 @@ import thalweg as tw
 from tests.probing.corpus import sentences
 from tests.tiny import SENTENCE, save_folder
 from thalweg.cli.commands.probe import probe
-from thalweg.files.tables import read_texts
 
 app = typer.Typer(pretty_exceptions_enable=False)
 app.command()(probe)
@@ -45,37 +44,6 @@ def test_probes_when_trained_and_applied_then_answer(model: str, tmp_path: Path)
     assert len(recovery["hits"]) == 4
     with pytest.raises(tw.InputError, match=r"seed \(0 there, 1 here\)"):
         run(*choices, "--out", str(out), "--seed", "1")
-
-
-def test_texts_when_in_a_column_then_are_read(tmp_path: Path) -> None:
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text("\n".join(json.dumps({"sentence": text, "label": 1}) for text in TEXTS))
-    assert read_texts(rows, "sentence", 3) == TEXTS[:3]
-    table = tmp_path / "table.tsv"
-    table.write_text("label\ttext\n" + "\n".join(f'1\t"{text}' for text in TEXTS))
-    assert read_texts(table, "text", 2) == [f'"{text}' for text in TEXTS[:2]]
-    for file in (rows, table):
-        with pytest.raises(tw.InputError, match="column 'nothing'"):
-            read_texts(file, "nothing", None)
-
-
-@pytest.mark.parametrize(
-    ("content", "fact"),
-    [
-        (None, "cannot read"),
-        (b"", "is empty"),
-        (b" \n\n", "is empty"),
-        (b"\xff\xfe\x00junk", "UTF-8|text"),
-        (b"a\0", "UTF-8|text"),
-    ],
-)
-def test_file_when_it_holds_no_texts_then_is_named(tmp_path: Path, content: bytes | None, fact: str) -> None:
-    file = tmp_path / "texts.txt"
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(tw.InputError, match=fact) as refusal:
-        read_texts(file, "text", None)
-    assert "texts.txt" in str(refusal.value)
 
 
 def test_file_when_it_has_one_line_then_is_refused(model: str, tmp_path: Path) -> None:

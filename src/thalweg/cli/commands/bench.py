@@ -1,4 +1,4 @@
-"""`thalweg bench`: which method is faithful on this model and these texts, with intervals and tests."""
+"""`thalweg bench`: compare the faithfulness of methods on a model and texts, with intervals and tests."""
 
 from pathlib import Path
 from typing import Annotated
@@ -67,7 +67,7 @@ def bench(
     subject = load_subject(model, task, device, dtype)
     from thalweg.faithfulness.bench import bench as run
 
-    found = run(
+    result = run(
         subject,
         examples,
         **set_options(methods=split_names(methods), metrics=split_names(metrics)),
@@ -78,10 +78,10 @@ def bench(
         seed=seed,
         folder=out or "auto",
     )
-    show(found, json)
-    if len(found.failures) == len(found.methods) and not any(row["scores"] for row in found.rows):
-        first = next(iter(found.failures.values())).first_error
-        raise InputError(f"every method failed on all {found.examples} examples; first error: {first}")
+    show(result, json)
+    if len(result.failures) == len(result.methods) and not any(row["scores"] for row in result.rows):
+        first = next(iter(result.failures.values())).first_error
+        raise InputError(f"every method failed on all {result.examples} examples; first error: {first}")
 
 
 def _print_available() -> None:
@@ -91,18 +91,19 @@ def _print_available() -> None:
 
     from thalweg.faithfulness.registry import ARROWS, list_baselines, list_metrics
 
-    def listed(kind: str) -> Table:
+    def table_of(kind: str) -> Table:
         return Table(Column(kind, no_wrap=True), "what it measures", box=None, header_style="dim", padding=(0, 2, 0, 0))
 
-    metrics, baselines = listed("metric"), listed("baseline")
-    for one in {one.base: one for one in list_metrics().values()}.values():
-        operators = [
-            f"_{other.operator}" for other in list_metrics().values() if other.base == one.base and one.operator
-        ]
-        about = "; ".join([one.role, *filter(None, [", ".join(operators)]), one.paper])
-        metrics.add_row(f"{one.base} {ARROWS[one.direction]}", Text.assemble(one.summary, (f"\n{about}", "dim")))
-    for one in list_baselines().values():
-        baselines.add_row(one.name, Text.assemble(one.summary, (f"\ncosts {one.cost}; {one.paper}", "dim")))
+    metrics, baselines = table_of("metric"), table_of("baseline")
+    for metric in {metric.base: metric for metric in list_metrics().values()}.values():
+        variants = [other for other in list_metrics().values() if other.base == metric.base and metric.operator]
+        operators = ", ".join(f"_{variant.operator}" for variant in variants)
+        about = "; ".join(filter(None, [metric.role, operators, metric.paper]))
+        name = f"{metric.base} {ARROWS[metric.direction]}"
+        metrics.add_row(name, Text.assemble(metric.summary, (f"\n{about}", "dim")))
+    for baseline in list_baselines().values():
+        about = f"costs {baseline.cost}; {baseline.paper}"
+        baselines.add_row(baseline.name, Text.assemble(baseline.summary, (f"\n{about}", "dim")))
     console = Console()
     console.print(metrics, Text("\n↑ higher is better, ↓ lower; _delete, _mask, _pad: how tokens are removed\n", "dim"))
     console.print(baselines)

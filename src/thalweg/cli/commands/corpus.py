@@ -51,8 +51,8 @@ def corpus(
         int | None,
         typer.Option(help="Record longer texts as errors (default: 512, or the model's positions)", min=1),
     ] = None,
-    batch: Annotated[int, typer.Option(help="Most texts per forward pass", min=1)] = 32,
-    shard: Annotated[int, typer.Option(help="Most texts per shard", min=1)] = 256,
+    batch: Annotated[int, typer.Option(help="Maximum number of texts per forward pass", min=1)] = 32,
+    shard: Annotated[int, typer.Option(help="Maximum number of texts per shard", min=1)] = 256,
     text_column: TextColumn = "text",
     limit: Limit = None,
     engine: Annotated[
@@ -72,11 +72,7 @@ def corpus(
     error in its row. Interrupted runs resume when the same command is run again.
     """
     if context.invoked_subcommand is not None:
-        for name in context.params:
-            source = context.get_parameter_source(name)
-            if source is not None and source.name == "COMMANDLINE":
-                option = f"--{name.replace('_', '-')}"
-                raise InputError(f"{option} belongs to a run: omit it before {context.invoked_subcommand!r}")
+        _check_unused(context, context.invoked_subcommand)
         return
     if file is None or out is None:
         raise InputError(
@@ -90,7 +86,7 @@ def corpus(
     subject = load_subject(model, task, device, dtype)
     from thalweg.corpus.run import run_corpus
 
-    found = run_corpus(
+    result = run_corpus(
         subject,
         file,
         out,
@@ -107,9 +103,9 @@ def corpus(
         engine=engine,
         workers=workers,
     )
-    show(found, json)
-    if found.counts.failed == found.texts:
-        raise InputError(f"all {found.texts} texts failed; first error: {found.counts.first_error}")
+    show(result, json)
+    if result.counts.failed == result.texts:
+        raise InputError(f"all {result.texts} texts failed; first error: {result.counts.first_error}")
 
 
 @app.command(context_settings={"ignore_unknown_options": True})  # SQL may begin with a comment
@@ -125,9 +121,9 @@ def query(
     The tables are rows (as stored), scores (one row per method), sources, agreement, layers, heads and checks.
     """
     _check_apart(json, folder)
-    from thalweg.corpus.query import query as ask
+    from thalweg.corpus.query import query as run_query
 
-    show(ask(folder, sql), json)
+    show(run_query(folder, sql), json)
 
 
 @app.command()
@@ -144,8 +140,16 @@ def report(
     show(summarise(folder), json, out)
 
 
+def _check_unused(context: typer.Context, subcommand: str) -> None:
+    """Raise if options of a run were used with a subcommand, which would ignore them."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise InputError(f"--{name.replace('_', '-')} belongs to a run: omit it before {subcommand!r}")
+
+
 def _check_apart(path: Path | None, folder: Path) -> None:
-    """Raise if an output would overwrite one of the corpus's own files."""
+    """Raise if an output could not be written, or would overwrite one of the corpus's own files."""
     from thalweg.corpus.shard_store import OWN_FILES
 
     check_writable(path)

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-NARROW = 72  # columns below which methods are a list, not a table
+MIN_TABLE_COLUMNS = 72  # of the terminal; methods are listed without a table below
 
 
 def methods(
@@ -21,7 +21,7 @@ def methods(
         table = Table(Column("method", no_wrap=True), "what it measures", "cost", "guarantee", "paper")
         for entry in list_methods().values():
             table.add_row(entry.name, entry.summary, entry.cost, entry.guarantee, entry.paper)
-        if console.width >= NARROW:
+        if console.width >= MIN_TABLE_COLUMNS:
             console.print(table)
         else:
             for entry in list_methods().values():

@@ -1,11 +1,12 @@
 """`thalweg train`: a classifier with identifiable attention, from a table of texts and labels."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thalweg.cli.options import Json, TextColumn
+from thalweg.cli.options import Json, TextColumn, set_options
 from thalweg.cli.output import check_writable, load_subject, show, silence_transformers
 from thalweg.errors import InputError
 from thalweg.files.tables import read_labelled
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 
 def train(
+    context: typer.Context,
     data: Annotated[Path, typer.Option(help="Training examples: .csv, .tsv, .jsonl or .parquet")],
     out: Annotated[Path, typer.Option(help="New folder for the model; an interrupted run resumes there")],
     text_column: TextColumn = "text",
@@ -51,7 +53,7 @@ def train(
     distil: Annotated[
         bool, typer.Option("--distil", help="Distil the logits of --init-from, which must be a classifier")
     ] = False,
-    epochs: Annotated[int, typer.Option(help="Most passes over the examples")] = 10,
+    epochs: Annotated[int, typer.Option(help="Maximum number of passes over the examples")] = 10,
     patience: Annotated[int, typer.Option(help="Epochs without improvement before training stops")] = 3,
     batch_tokens: Annotated[int, typer.Option(help="Tokens per batch, padding included")] = 1024,
     rate: Annotated[
@@ -67,49 +69,33 @@ def train(
     With --init-from it starts from a pretrained encoder; with --distil as well, it makes an existing classifier more
     identifiable and reports both, before and after.
     """
-    for name, value, conflict, reason in (
-        ("--vocabulary", vocabulary, tokenizer or init_from, "no tokenizer is learnt"),
-        ("--validation-share", validation_share, validation, "--validation supplies the examples"),
-    ):
-        if value is not None and conflict is not None:
-            raise InputError(f"{name} has no effect here, because {reason}: omit one of the two")
-    check_writable(json)
+    if vocabulary is not None and (tokenizer or init_from):
+        raise InputError("--vocabulary has no effect with --tokenizer or --init-from: omit it")
+    if validation_share is not None and validation is not None:
+        raise InputError("--validation-share has no effect with --validation: omit one of the two")
     if distil and init_from is None:
         raise InputError("--distil needs the classifier to learn from: add --init-from")
-    examples = [
-        None if file is None else read_labelled(file, text_column, label_column) for file in (data, validation, test)
-    ]
+    check_writable(json)
     from thalweg.encoders.training.data import LabelledTexts
-    from thalweg.encoders.training.plan import SHARE, VOCABULARY, TrainingPlan
+    from thalweg.encoders.training.plan import TrainingPlan
     from thalweg.encoders.training.train import train as run
 
-    plan = TrainingPlan(
-        combine=combine,  # pyright: ignore[reportArgumentType]
-        key_size=key_size,
-        value_size=value_size,
-        layers=layers,
-        heads=heads,
-        width=width,
-        max_length=max_length,
-        vocabulary=VOCABULARY if vocabulary is None else vocabulary,
-        validation_share=SHARE if validation_share is None else validation_share,
-        epochs=epochs,
-        patience=patience,
-        batch_tokens=batch_tokens,
-        rate=rate,
-        dropout=dropout,
-        seed=seed,
-    )
+    def read(file: Path) -> LabelledTexts:
+        return LabelledTexts(*read_labelled(file, text_column, label_column))
+
+    examples = read(data)
+    validation_examples = None if validation is None else read(validation)
+    test_examples = None if test is None else read(test)
+    options = {field.name: context.params[field.name] for field in fields(TrainingPlan)}  # named like its fields
+    plan = TrainingPlan(**set_options(**options))
     silence_transformers()
-    training, chosen, tested = (None if table is None else LabelledTexts(*table) for table in examples)
-    assert training is not None
     source = None if init_from is None else load_subject(init_from, None, None, "float32")
     result = run(
-        training,
+        examples,
         out,
         plan,
-        validation=chosen,
-        test=tested,
+        validation=validation_examples,
+        test=test_examples,
         init_from=source,
         teacher=source if distil else None,
         tokenizer=None if tokenizer is None else _tokenizer(tokenizer),

@@ -1,4 +1,4 @@
-"""`thalweg trust`: for which heads attention is determined at all, and what it could be instead."""
+"""`thalweg trust`: which heads have uniquely determined attention, with intervals and alternatives."""
 
 from pathlib import Path
 from typing import Annotated
