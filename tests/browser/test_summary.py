@@ -63,7 +63,7 @@ def text(number: int) -> dict[str, Any]:
 @pytest.mark.parametrize("width", [1200, 390])
 def test_summary_when_opened_then_is_quiet_and_no_wider_than_the_window(page: str, open_page: Open, width: int) -> None:
     opened = open_page(page, width=width)
-    opened.page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
+    opened.page.eval_on_selector_all("details", "all => all.forEach(details => details.open = true)")
     assert opened.page.evaluate("document.documentElement.scrollWidth") == width
     assert opened.page.evaluate("window.pwned") is None
     assert opened.text("h1") == "31 texts, of which 1 failed."
