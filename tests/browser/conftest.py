@@ -1,4 +1,4 @@
-"""A real browser, started once. Everything a page asks for or complains about is kept and must be nothing."""
+"""A real browser, started once. Every request and console message of a page is recorded; there must be none."""
 
 import os
 import shutil
@@ -14,11 +14,11 @@ from tests.conftest import missing
 
 @dataclass(eq=False)
 class Opened:
-    """A page that is open, and what it did on the way."""
+    """An open page with the requests and messages it caused."""
 
     page: Page
     requests: list[str] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def text(self, selector: str) -> str:
         return self.page.inner_text(selector)
@@ -31,37 +31,37 @@ Open = Callable[..., Opened]
 def browser() -> Iterator[Browser]:
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
-        missing("no browser: install chromium to run the tests of the page")
-    root = hasattr(os, "geteuid") and os.geteuid() == 0  # chromium refuses to be root in its sandbox
+        missing("no browser found: install chromium to run the browser tests")
+    root = hasattr(os, "geteuid") and os.geteuid() == 0  # chromium's sandbox does not run as root
     with sync_playwright() as driver:
-        one = driver.chromium.launch(executable_path=path, args=["--no-sandbox"] if root else [])
-        yield one
-        one.close()
+        chromium = driver.chromium.launch(executable_path=path, args=["--no-sandbox"] if root else [])
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture
 def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Open some HTML from disk, wait until it is drawn, and check at the end that it was quiet."""
-    opened: list[Opened] = []
+    """Open HTML from disk, wait until it is drawn, and check at the end that it fetched and logged nothing."""
+    pages: list[Opened] = []
 
     def open_one(html: str, *, dark: bool = False, width: int = 1200, ready: str = "html[data-ready]") -> Opened:
-        file = tmp_path / f"page{len(opened)}.html"
+        file = tmp_path / f"page{len(pages)}.html"
         file.write_text(html, encoding="utf-8")
         scheme = "dark" if dark else "light"
         page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        one = Opened(page)
-        page.on("request", lambda request: one.requests.append(request.url))
-        page.on("console", lambda message: one.complaints.append(message.text))
-        page.on("pageerror", lambda error: one.complaints.append(str(error)))
+        opened = Opened(page)
+        page.on("request", lambda request: opened.requests.append(request.url))
+        page.on("console", lambda message: opened.messages.append(message.text))
+        page.on("pageerror", lambda error: opened.messages.append(str(error)))
         page.goto(file.as_uri())
         page.wait_for_selector(ready, state="attached")
-        opened.append(one)
-        return one
+        pages.append(opened)
+        return opened
 
     yield open_one
-    for one in opened:
-        one.page.wait_for_timeout(50)
-        asked = [url for url in one.requests if not url.startswith(("file:", "about:srcdoc"))]
-        one.page.close()
-        assert (asked, one.complaints) == ([], [])
-        assert len(one.requests) == 1 + sum(url == "about:srcdoc" for url in one.requests)
+    for opened in pages:
+        opened.page.wait_for_timeout(50)
+        fetched = [url for url in opened.requests if not url.startswith(("file:", "about:srcdoc"))]
+        opened.page.close()
+        assert (fetched, opened.messages) == ([], [])
+        assert len(opened.requests) == 1 + sum(url == "about:srcdoc" for url in opened.requests)

@@ -65,7 +65,9 @@ def test_axis_labels_when_there_are_many_then_are_thinned_out() -> None:
 
 
 def test_grid_when_drawn_then_has_the_last_layer_on_top_and_bars_as_wide_as_their_shares() -> None:
-    cells = [(layer, head, f"{layer}.{head}", [("yes", 0.25), ("no", 0.75)], "t") for layer in (0, 1) for head in (0, 1)]
+    cells = [
+        (layer, head, f"{layer}.{head}", [("yes", 0.25), ("no", 0.75)], "t") for layer in (0, 1) for head in (0, 1)
+    ]
     chart = grid("Heads", [0, 1], cells)
     places = {match[2]: float(match[1]) for match in re.finditer(r'y="([\d.]+)"[^>]*class="value">([\d.]+)<', chart)}
     assert places["1.0"] < places["0.0"]

@@ -28,7 +28,7 @@ def test_text_when_made_printable_then_has_no_control_or_bidi_characters(text: s
     ("value", "shown"),
     [
         ("</script><b>", "&lt;/script&gt;&lt;b&gt;"),
-        ('"\'&', "&quot;&#x27;&amp;"),
+        ("\"'&", "&quot;&#x27;&amp;"),
         ("a\u202eb", "a\\u202eb"),
         (Markup("<b>"), "<b>"),
         ("", ""),

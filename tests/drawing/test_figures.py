@@ -44,7 +44,7 @@ def test_strips_when_drawn_then_rows_are_relative_to_their_largest_and_matplotli
     rows = {"alti": np.array([0.1, 0.2]), "decompx": np.array([-4.0, 2.0])}
     figure = strips(rows, ["a", "b"], "$title", np.eye(2))
     figure.draw_without_rendering()
-    np.testing.assert_allclose(figure.axes[0].images[0].get_array(), [[0.5, 1.0], [-1.0, 0.5]])
+    np.testing.assert_allclose(np.asarray(figure.axes[0].images[0].get_array()), [[0.5, 1.0], [-1.0, 0.5]])
     assert [text.get_text() for text in figure.axes[1].texts] == ["1.00", "0.00", "0.00", "1.00"]
     assert dict(matplotlib.rcParams) == before
 

@@ -32,8 +32,7 @@ def test_receipt_when_shown_then_has_checks_figures_and_assumptions() -> None:
     receipt = Receipt({"sum_of_parts": Check((1e-7, 3e-6), 1e-4)}, {"gap": 0.25}, ("biases", "a\x1b[2J"))
     text = receipt_text(receipt, row_sum_error=2e-7).plain
     assert text == (
-        "checked: sum of parts 3e-06 (allowed 1e-04), rows sum to 1 within 2e-07, gap 0.25\n"
-        "assumed: biases; a\\x1b[2J"
+        "checked: sum of parts 3e-06 (allowed 1e-04), rows sum to 1 within 2e-07, gap 0.25\nassumed: biases; a\\x1b[2J"
     )
 
 

@@ -22,7 +22,7 @@ def pooling() -> tw.Subject:
         cls_token_id=BOS,
         eos_token_id=EOS,
         sep_token_id=EOS,
-        num_labels=3,
+        num_labels=3,  # pyright: ignore[reportCallIssue]
         classifier_pooling="mean",
     )
     model = ModernBertForSequenceClassification(config).eval()

@@ -40,7 +40,7 @@ function makeHeads(app) {
     if (!intervals.length) body.append(el('p', { class: 'aside', text: 'Interval widths were not computed; request them with --intervals or intervals=True.' }));
   }
   body.append(el('div', { class: 'heads' }, el('div', { class: 'scroll' }, grid), detail));
-  for (const sentence of certificate ? certificate.layers : []) body.append(el('p', { class: 'aside', text: sentence }));
+  for (const sentence of certificate ? certificate.layers : []) body.append(el('p', { class: 'aside', text: `${capitalise(sentence)}.` }));
 
   const byHead = new Map(heads.map((head) => [`${head.layer}.${head.head}`, head]));
   const mapOf = new Map(maps.map((map) => [map.layer, map]));
