@@ -8,7 +8,8 @@ import pytest
 
 from scripts.architecture import FLOORS, PAGE, Arrow, arrows, modules, page_with_picture, room_of
 
-SHOWN = {"result", "view", "packed", "saving", "summary", "summary_page", "query"}  # results draw and save themselves
+RESULTS = {"result", "head_result", "length_result", "mixing_result", "summary"}
+SHOWN = RESULTS | {"view", "packed", "saving", "summary_page", "query"}  # results draw and save themselves
 
 
 def test_imports_when_read_then_point_to_lower_floors_only() -> None:

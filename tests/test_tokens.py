@@ -131,3 +131,15 @@ def test_tokens_when_changed_then_refuse() -> None:
 def test_byte_level_tokenizer_when_asked_for_words_then_is_what_the_tests_take_it_for() -> None:
     pieces = byte_level().convert_ids_to_tokens(byte_level()("the key😀")["input_ids"])
     assert pieces == ["the", "Ġ", "key", "ð", "Ł", "ĺ", "Ģ"]
+
+
+def test_tokens_when_sorted_by_kind_then_marks_are_punctuation_and_specials_keep_their_names() -> None:
+    subject = tiny_subject()
+    capture = subject.capture("the cat, it runs ! un")
+    assert isinstance(capture, tw.Capture)
+    words = ("content", "content", "punctuation", "content", "content", "punctuation", "content")
+    assert capture.tokens.kinds() == ("[CLS]", *words, "[SEP]")
+    causal = tiny_subject("gpt2").capture("the keys.")
+    assert isinstance(causal, tw.Capture)
+    assert causal.tokens.kinds()[0] == "first token"
+    assert causal.tokens.kinds()[-1] == "punctuation"

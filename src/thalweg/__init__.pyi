@@ -19,10 +19,10 @@ from .faithfulness.bench import bench as bench
 from .faithfulness.examples import BenchExample as BenchExample
 from .faithfulness.result import Bench as Bench
 from .identifiability.by_length import trust_by_length as trust_by_length
-from .identifiability.result import Alternatives as Alternatives
+from .identifiability.head_result import Alternatives as Alternatives
+from .identifiability.head_result import Intervals as Intervals
+from .identifiability.length_result import LengthCurve as LengthCurve
 from .identifiability.result import Certificate as Certificate
-from .identifiability.result import Intervals as Intervals
-from .identifiability.result import LengthCurve as LengthCurve
 from .identifiability.trust import alternatives as alternatives
 from .identifiability.trust import intervals as intervals
 from .identifiability.trust import trust as trust

@@ -14,8 +14,8 @@ from thalweg.attribution.result import KINDS, Attribution, Comparison
 from thalweg.capture.record import Capture
 from thalweg.corpus.shards import Text
 from thalweg.errors import MissingExtraError
+from thalweg.identifiability.brief_certificate import BriefCertificate
 from thalweg.identifiability.result import Certificate, Head
-from thalweg.identifiability.value_certificate import Brief
 from thalweg.receipt import Receipt
 
 SCHEMA = 1
@@ -153,7 +153,7 @@ def layers_of(capture: Capture, found: Attribution, name: str) -> list[Row]:
     ]
 
 
-def heads_of(certificate: Certificate | Brief) -> list[Row]:
+def heads_of(certificate: Certificate | BriefCertificate) -> list[Row]:
     """The certificate of every head, in figures; the order within rows is asked by a whole one only."""
     plain = ("layer", "head", "verdict", "rank", "ambiguity")
     figures = ("null_share", "null_share_row_sum", "pearson")

@@ -10,8 +10,8 @@ from thalweg.attribution.result import KINDS
 from thalweg.corpus.query import connected
 from thalweg.corpus.rows import SCHEMA
 from thalweg.corpus.storage import Counts, read_header, short
+from thalweg.identifiability.brief_certificate import BRIEF_VERDICTS
 from thalweg.identifiability.result import VERDICTS
-from thalweg.identifiability.value_certificate import BY_VALUES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -239,7 +239,7 @@ def signed(value: float) -> str:
 
 
 def possible_verdicts(configuration: Mapping[str, Any]) -> tuple[str, ...]:
-    return BY_VALUES if configuration["certificate"] == "values" else VERDICTS
+    return BRIEF_VERDICTS if configuration["certificate"] == "values" else VERDICTS
 
 
 def summarise(folder: str | Path) -> Summary:

@@ -19,12 +19,12 @@ from thalweg.corpus.summary import (
 from thalweg.drawing.charts import Column, Line, Point, colour, columns, grid, legend, lines
 from thalweg.drawing.elements import Markup, details, el, section, table
 from thalweg.drawing.page import static_page
+from thalweg.identifiability.brief_certificate import BRIEF_VERDICTS
 from thalweg.identifiability.result import VERDICTS
-from thalweg.identifiability.value_certificate import BY_VALUES
 
 KINDS = {
     **dict(zip(VERDICTS, ("yes", "partly", "no"), strict=True)),
-    **dict(zip(BY_VALUES, ("yes", "no"), strict=True)),
+    **dict(zip(BRIEF_VERDICTS, ("yes", "no"), strict=True)),
 }
 FIGURES = {
     "own": ("What tokens keep of themselves", "own share"),

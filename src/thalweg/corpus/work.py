@@ -26,8 +26,8 @@ from thalweg.corpus.rows import (
 )
 from thalweg.corpus.shards import Shard, Text
 from thalweg.errors import InputError, error_line
+from thalweg.identifiability.brief_certificate import BriefCertificate, brief_certificates
 from thalweg.identifiability.certificate import certify
-from thalweg.identifiability.value_certificate import Brief, briefs
 from thalweg.methods.params import split_options
 from thalweg.models.encode import encode
 from thalweg.models.load import Subject
@@ -156,7 +156,7 @@ def _readable(text: Text) -> str:
 
 def _captured(
     subject: Subject, job: Job, batch: list[Text]
-) -> Iterator[tuple[Text, Capture | Exception, Brief | Exception | None, float]]:
+) -> Iterator[tuple[Text, Capture | Exception, BriefCertificate | Exception | None, float]]:
     """A capture of each text, what its values say if that is asked for, and the seconds both took.
 
     Where a batch fails each text goes alone.
@@ -179,9 +179,9 @@ def _captured(
         yield text, found.pop(), brief, each  # a capture that was worked on is not kept
 
 
-def _briefs(captures: list[Capture]) -> list[Brief | Exception]:
+def _briefs(captures: list[Capture]) -> list[BriefCertificate | Exception]:
     try:
-        return [*briefs(captures)]
+        return [*brief_certificates(captures)]
     except Exception as error:  # noqa: BLE001
         return [error] if len(captures) == 1 else [one for capture in captures for one in _briefs([capture])]
 
@@ -191,7 +191,7 @@ def _rows(
     job: Job,
     text: Text,
     capture: Capture,
-    brief: Brief | Exception | None,
+    brief: BriefCertificate | Exception | None,
     seconds: float,
     done: Done,
 ) -> list[Row]:
