@@ -1,9 +1,9 @@
 from .attribution.explain import compare as compare
 from .attribution.explain import explain as explain
 from .attribution.mixing import mixing as mixing
+from .attribution.mixing_result import Mixing as Mixing
 from .attribution.result import Attribution as Attribution
 from .attribution.result import Comparison as Comparison
-from .attribution.result import Mixing as Mixing
 from .capture.record import Capture as Capture
 from .corpus.result import Corpus as Corpus
 from .corpus.run import run_corpus as run_corpus

@@ -1,4 +1,4 @@
-"""BriefCertificate certificates against full ones, on both paths."""
+"""Brief certificates against full ones, on both paths."""
 
 import pytest
 from hypothesis import given, settings

@@ -77,4 +77,4 @@ def test_intervals_when_described_for_a_page_then_are_rows_of_rounded_numbers() 
 def test_figure_when_drawn_then_has_a_cell_per_head() -> None:
     (axes, _) = certificate(HEAD, PARTLY, OPEN).plot().axes
     assert [text.get_text() for text in axes.texts] == ["●", "◐", "○"]
-    assert axes.images[0].get_array().shape == (1, 3)
+    assert axes.images[0].get_array().shape == (1, 3)  # pyright: ignore[reportOptionalMemberAccess]

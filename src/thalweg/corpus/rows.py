@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Float
 
 from thalweg.attribution.mixing import maps_from
+from thalweg.attribution.mixing_result import KINDS
 from thalweg.attribution.mixing_sums import MixingSums
-from thalweg.attribution.result import KINDS, Attribution, Comparison
+from thalweg.attribution.result import Attribution, Comparison
 from thalweg.capture.record import Capture
 from thalweg.corpus.shards import Text
 from thalweg.errors import MissingExtraError

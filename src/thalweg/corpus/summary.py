@@ -6,7 +6,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thalweg.attribution.result import KINDS
+from thalweg.attribution.mixing_result import KINDS
 from thalweg.corpus.query import connected
 from thalweg.corpus.rows import SCHEMA
 from thalweg.corpus.storage import Counts, read_header, short

@@ -7,10 +7,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from thalweg.drawing.escaping import printable
 from thalweg.drawing.figures import new_figure, sequential, set_title
 from thalweg.drawing.page import report_page
 from thalweg.drawing.payload import Arrays, describe_receipt
-from thalweg.drawing.terminal import Fitted, printable, receipt_text
+from thalweg.drawing.terminal import Fitted, receipt_text
 from thalweg.identifiability.head_result import Alternative, Alternatives, HeadReport, Intervals
 from thalweg.identifiability.length_result import LengthCurve
 from thalweg.identifiability.result import VERDICT_LABELS, Certificate, Head, Verdict
