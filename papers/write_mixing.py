@@ -11,7 +11,7 @@ from pathlib import Path
 
 import thalweg as tw
 from tests.real.models import minilm
-from thalweg.attribution.result import DISTANCES, KINDS, Mixing
+from thalweg.attribution.mixing_result import DISTANCES, KINDS, Mixing
 
 INTRODUCTION = """# How tokens mix
 
@@ -22,7 +22,6 @@ per-layer maps. *own* is the share that a token contributes to itself, and *not 
 larger contributor than themselves. The other columns are the shares of neighbours on both sides, by distance, and of
 kinds of tokens.
 """
-METHODS = ("hidden_token_attribution", "alti", "norm_based")
 
 
 def tables(mixing: Mixing) -> str:
@@ -47,7 +46,7 @@ def main() -> None:
     texts = list(dict.fromkeys(row["sentence1"] for row in rows))
     print(INTRODUCTION)
     for name, subject, count in (("The bundled model", tw.load(), 24), ("all-MiniLM-L6-v2", minilm(), 1)):
-        mixing = tw.mixing(subject, texts[:count], METHODS)
+        mixing = tw.mixing(subject, texts[:count])
         print(f"## {name}\n\n{mixing.texts} sentences, {mixing.tokens} tokens.\n\n{tables(mixing)}", flush=True)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import thalweg as tw
 from tests.real.models import minilm
-from thalweg.identifiability.result import LengthCurve
+from thalweg.identifiability.length_result import LengthCurve
 
 COLUMNS = (
     "tokens", "rank of T", "null share", "null share, rows sum to one", "Pearson", "Spearman", "identifiable",
@@ -31,7 +31,7 @@ def table(curve: LengthCurve) -> str:
     for mean, _ in curve.lengths():
         lines.append(
             f"| {mean.tokens} | {mean.rank:.1f} | {mean.null_share:.1%} | {mean.null_share_row_sum:.1%} "
-            f"| {mean.pearson:.3f} | {mean.spearman:.3f} | {mean.readable:.0%} | {mean.readable_given_keys:.0%} |"
+            f"| {mean.pearson:.3f} | {mean.spearman:.3f} | {mean.identifiable:.0%} | {mean.locally_unique:.0%} |"
         )
     return "\n".join(lines)
 

@@ -26,8 +26,8 @@ FLOORS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a model and its texts", ("models",)),
     ("one verified pass", ("capture", "encoders")),
     ("files and pictures", ("files", "drawing")),
-    ("leaves", ("digests", "receipt", "rates", "progress")),
-    ("words and numbers", ("errors", "axes", "numerics", "tokens", "jsonable", "version")),
+    ("leaves", ("digests", "receipt", "rates", "progress", "indices")),
+    ("words and numbers", ("errors", "axes", "numerics", "ranks", "tokens", "jsonable", "version")),
 )
 FLOOR = {room: len(FLOORS) - level for level, (_, rooms) in enumerate(FLOORS) for room in rooms}
 

@@ -139,3 +139,15 @@ def test_kinds_when_read_then_tell_special_first_punctuation_and_content_apart()
     assert sentence.select((1, 2)).kinds() == ("first token", "content")
     marks = tokens("abcd", [(0, 1), (1, 2), (2, 3), (3, 4)], pieces=("a", "▁.", "#", "Ġ"))
     assert marks.kinds() == ("first token", "punctuation", "punctuation", "content")
+
+
+def test_tokens_when_sorted_by_kind_then_marks_are_punctuation_and_specials_keep_their_names() -> None:
+    subject = tiny_subject()
+    capture = subject.capture("the cat, it runs ! un")
+    assert isinstance(capture, tw.Capture)
+    words = ("content", "content", "punctuation", "content", "content", "punctuation", "content")
+    assert capture.tokens.kinds() == ("[CLS]", *words, "[SEP]")
+    causal = tiny_subject("gpt2").capture("the keys.")
+    assert isinstance(causal, tw.Capture)
+    assert causal.tokens.kinds()[0] == "first token"
+    assert causal.tokens.kinds()[-1] == "punctuation"

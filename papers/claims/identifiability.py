@@ -12,7 +12,7 @@ import numpy as np
 from papers.claims.lab import Lab
 from papers.claims.ledger import Effect, Figure, Finding, above, as_mean, claim, mean_of
 from thalweg.attribution.mixing import mixing
-from thalweg.attribution.result import DISTANCES
+from thalweg.attribution.mixing_result import DISTANCES
 from thalweg.identifiability.result import Certificate
 from thalweg.identifiability.trust import alternatives, trust
 from thalweg.probing.probe import probe

@@ -1,9 +1,9 @@
 from .attribution.explain import compare as compare
 from .attribution.explain import explain as explain
 from .attribution.mixing import mixing as mixing
+from .attribution.mixing_result import Mixing as Mixing
 from .attribution.result import Attribution as Attribution
 from .attribution.result import Comparison as Comparison
-from .attribution.result import Mixing as Mixing
 from .capture.record import Capture as Capture
 from .corpus.result import Corpus as Corpus
 from .corpus.run import run_corpus as run_corpus
@@ -19,10 +19,10 @@ from .faithfulness.bench import bench as bench
 from .faithfulness.examples import BenchExample as BenchExample
 from .faithfulness.result import Bench as Bench
 from .identifiability.by_length import trust_by_length as trust_by_length
-from .identifiability.result import Alternatives as Alternatives
+from .identifiability.head_result import Alternatives as Alternatives
+from .identifiability.head_result import Intervals as Intervals
+from .identifiability.length_result import LengthCurve as LengthCurve
 from .identifiability.result import Certificate as Certificate
-from .identifiability.result import Intervals as Intervals
-from .identifiability.result import LengthCurve as LengthCurve
 from .identifiability.trust import alternatives as alternatives
 from .identifiability.trust import intervals as intervals
 from .identifiability.trust import trust as trust

@@ -10,7 +10,7 @@ from tests.tiny import tiny_subject
 from thalweg.corpus.captures import CapturedText, FailedText, capture_texts, make_batches, readable_text
 from thalweg.corpus.job import MAX_BATCH_TOKENS, MAX_TEXT_CHARACTERS, make_job
 from thalweg.corpus.shards import CorpusText
-from thalweg.identifiability.value_certificate import Brief
+from thalweg.identifiability.brief_certificate import BriefCertificate
 
 
 def texts_of(*contents: str) -> list[CorpusText]:
@@ -40,7 +40,7 @@ def test_captures_when_texts_differ_in_length_then_come_shortest_first_after_fai
     assert "32 tokens" in str(failed.error) and "20" in str(failed.error)
     for outcome in captured:
         assert isinstance(outcome, CapturedText)
-        assert isinstance(outcome.brief, Brief)
+        assert isinstance(outcome.brief, BriefCertificate)
         assert len(outcome.capture.tokens) == len(outcome.text.text.split()) + 2
 
 

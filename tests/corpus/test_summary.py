@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.corpus.summaries import hand_made_summary
 from thalweg.corpus.shard_store import Counts
 from thalweg.corpus.summary import Band, PairAgreement, signed
+from thalweg.identifiability.brief_certificate import BRIEF_VERDICTS
 from thalweg.identifiability.result import VERDICTS
-from thalweg.identifiability.value_certificate import BY_VALUES
 
 
 def test_sentences_when_texts_failed_and_heads_are_certified_then_give_both() -> None:
@@ -37,7 +37,7 @@ def test_sentences_when_the_run_is_unfinished_and_empty_then_only_count_texts() 
 
 def test_verdicts_when_judged_by_values_then_are_two() -> None:
     assert hand_made_summary().possible_verdicts == VERDICTS
-    assert hand_made_summary({"certificate": "values"}).possible_verdicts == BY_VALUES
+    assert hand_made_summary({"certificate": "values"}).possible_verdicts == BRIEF_VERDICTS
     assert hand_made_summary().verdicts == {VERDICTS[0]: 15, VERDICTS[1]: 5, VERDICTS[2]: 0}
 
 

@@ -1,4 +1,4 @@
-"""Blocks with heads made by hand: given values, projections, and weights or queries and keys."""
+"""Hand-made blocks: values, projections, and weights or queries and keys."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,8 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from thalweg.capture.record import Attention, Block
+from thalweg.capture.record import Attention, Block, Capture
 from thalweg.numerics import tolerance
+from thalweg.tokens import anonymous
+
+LONG = (
+    "a gorgeous, witty, seductive movie that never quite manages to make its characters as interesting as the places "
+    "in which they are shown, alas, but still."
+)
 
 
 def head_block(
@@ -18,7 +24,7 @@ def head_block(
     key: Tensor | None = None,
     **options: Any,
 ) -> Block:
-    """One block whose heads have these values [head key value_size]; attention is random where nothing is given."""
+    """One block whose heads have these values [head key value_size]; attention is random by default."""
     heads, keys, size = values.shape
     if weights is None and query is None:
         query = key = torch.randn(heads, keys, size, dtype=values.dtype, generator=generator(1))
@@ -61,3 +67,14 @@ def random_values(heads: int, keys: int, size: int, seed: int = 0, dtype: torch.
     """Values with a bias, as real ones have."""
     bias = torch.randn(heads, 1, size, generator=generator(seed + 100), dtype=torch.float64)
     return (torch.randn(heads, keys, size, generator=generator(seed), dtype=torch.float64) + bias).to(dtype)
+
+
+def random_head(keys: int, key_size: int, value_size: int, seed: int = 0, **options: Any) -> Block:
+    query, key = (torch.randn(1, keys, key_size, dtype=torch.float64, generator=generator(seed + s)) for s in (20, 21))
+    values = random_values(1, keys, value_size, seed)
+    return head_block(values, query=query, key=key, scaling=key_size**-0.5, **options)
+
+
+def block_capture(block: Block) -> Capture:
+    """One hand-made block as a capture."""
+    return Capture(anonymous(block.keys.stop), (block,), None, (), {}, lambda: None)  # pyright: ignore[reportArgumentType]

@@ -117,8 +117,8 @@ def test_default_method_when_the_model_is_not_supported_then_is_left_out_with_th
 
 
 def test_method_when_its_numbers_exceed_the_budget_then_says_how_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets, "LINK_BYTES", 400)
-    monkeypatch.setattr(budgets, "SCORE_BYTES", 100)
+    monkeypatch.setattr(budgets, "MAX_LINK_BYTES", 400)
+    monkeypatch.setattr(budgets, "MAX_SCORE_BYTES", 100)
     limit(monkeypatch, "attention_flow", max_tokens_all_targets=5)
     subject = tiny_subject()
     capture = subject.capture_one(SENTENCE)

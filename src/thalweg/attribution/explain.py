@@ -1,13 +1,20 @@
 """Read this first: from a text to an explanation.
 
-text, model → load → Subject → capture → Capture → method (decompose, aggregate) → Attribution → view
+    text → capture → target → method → Attribution → view
+
+A subject (`models/load.py`) runs the model once and verifies the pass (`capture/`). A method (one file in `methods/`)
+decomposes it and aggregates the layers into scores [target source]. An `Attribution` (`result.py`) holds the scores
+with their receipt and draws itself (`view.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from torch import Tensor
+
 from thalweg.attribution.result import Attribution, Comparison
+from thalweg.axes import ScoreArray
 from thalweg.capture.checks import block_checks
 from thalweg.capture.record import Capture
 from thalweg.capture.target import TargetLike, find_target
@@ -16,10 +23,10 @@ from thalweg.methods.registry import Chain, Maps, Traits, find_method
 from thalweg.models.encode import ModelInput
 from thalweg.models.load import Subject
 from thalweg.receipt import Receipt
-from thalweg.tokens import anonymous
+from thalweg.tokens import Tokens, anonymous
 
 DEFAULT_METHOD = "alti"  # the evidence is in docs/choosing_a_method.md
-COMPARED = ("raw_attention", "attention_rollout", "alti")
+COMPARED_METHODS = ("raw_attention", "attention_rollout", "alti")
 
 
 def explain(
@@ -29,39 +36,36 @@ def explain(
     target: TargetLike = None,
     **params: Any,
 ) -> Attribution:
-    """Attribute a target's information to the input tokens, by one method.
+    """Attribute a target to the input tokens by one method.
 
-    `target` is a position, a list of positions, a token's text, "prediction" (where the model's answer is read:
-    [CLS] of a classifier, the masked position, the last position of a language model) or "all". By default it is the
-    prediction where the model makes one, and all positions otherwise.
+    `target` is a position, a list of positions, a token or word of the text, "prediction" (the position where the
+    model's answer is read: [CLS] of a classifier, the mask, the last position of a language model) or "all". The
+    default is the prediction if the model makes one, and all positions otherwise. `params` are the method's own
+    parameters, listed by `tw.list_methods()[method].options`.
 
     >>> import thalweg as tw
     >>> result = tw.explain(tw.load(), "a gorgeous, witty, seductive movie.")
     >>> result.scores.shape[0], round(float(result.scores.sum()), 3)
     (1, 1.0)
     """
-    capture = subject.capture_one(text)
     chosen = find_method(method)
     options = chosen.make_params(params)
+    capture = subject.capture_one(text)
     goal = find_target(capture, target)
     maps = chosen.run(capture, goal, options)
-    scores = maps.scores.detach().cpu().double().numpy()
-    errors = None if maps.errors is None else maps.errors.detach().cpu().double().numpy()
-    assumed = maps.assumed
-    for name in ("output", "foil"):  # methods that explain a logit can explain another than the model's choice
-        if (output := getattr(options, name, None)) is not None:
-            assumed += (f"the {name} was chosen: {subject.output_name(output)}",)
-    rows = capture.tokens.select(goal.positions)
-    if goal.pooled:
-        scores = scores.mean(0, keepdims=True)
-        errors = None if errors is None else errors.mean(0, keepdims=True)
-        rows = replace(anonymous(1), pieces=("[mean of all]",), special=(True,), texts=rows.texts)
-        assumed += ("the prediction is pooled over all positions: their rows are averaged",)
+
+    scores, errors = _array(maps.scores), None if maps.errors is None else _array(maps.errors)  # [target source]
+    targets = capture.tokens.select(goal.positions)
+    assumed = (*maps.assumed, *_chosen_outputs(subject, options))
+    if goal.pooled:  # one prediction read from all positions becomes one row
+        scores, errors = scores.mean(0, keepdims=True), None if errors is None else errors.mean(0, keepdims=True)
+        targets = _pooled_target(targets)
+        assumed += ("the prediction is pooled over all positions, so their rows are averaged",)
     return Attribution(
         scores=scores,
         errors=errors,
         per_layer=None if maps.per_layer is None else maps.per_layer.detach().cpu().numpy(),
-        targets=rows,
+        targets=targets,
         sources=capture.tokens,
         method=method,
         params=asdict(options),
@@ -75,7 +79,7 @@ def explain(
 def compare(
     subject: Subject,
     text: ModelInput | Capture,
-    methods: Sequence[str] = COMPARED,
+    methods: Sequence[str] = COMPARED_METHODS,
     target: TargetLike = None,
 ) -> Comparison:
     """Explain the same forward pass by several methods, and measure how far they agree.
@@ -90,8 +94,25 @@ def compare(
     return Comparison(tuple(explain(subject, capture, name, target) for name in methods))
 
 
+def _array(scores: Tensor) -> ScoreArray:
+    return scores.detach().cpu().double().numpy()
+
+
+def _chosen_outputs(subject: Subject, options: Any) -> Iterator[str]:
+    """Assumptions of methods that explain a logit: an output or foil other than the model's own choice."""
+    for name in ("output", "foil"):
+        output = getattr(options, name, None)
+        if output is not None:
+            yield f"the {name} was chosen by the caller: {subject.output_name(output)}"
+
+
+def _pooled_target(targets: Tokens) -> Tokens:
+    """The single target of a prediction that is read from all positions."""
+    return replace(anonymous(1), pieces=("[mean of all]",), special=(True,), texts=targets.texts)
+
+
 def _chain(traits: Traits, maps: Maps, tokens: int) -> Chain | None:
-    """How the per-layer maps combine into the scores; None where they do not."""
+    """How the per-layer maps combine into the scores; None if they do not."""
     layers = maps.per_layer
-    whole = layers is not None and len(layers) > 1 and layers.shape[1:] == (tokens, tokens)
-    return traits.chain if whole and maps.chained else None
+    square = layers is not None and len(layers) > 1 and layers.shape[1:] == (tokens, tokens)
+    return traits.chain if square and maps.chained else None

@@ -1,12 +1,13 @@
-"""Mixing: how much of itself a token keeps on the way up, and who gives the rest."""
+"""Mixing: how much of itself a token keeps through the layers, and which tokens the rest comes from."""
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import get_args
 
 from thalweg.aggregate.rollout import cumulative
 from thalweg.attribution.explain import explain
+from thalweg.attribution.mixing_result import Mixing
 from thalweg.attribution.mixing_sums import MixingSums
-from thalweg.attribution.result import Attribution, Mixing
+from thalweg.attribution.result import Attribution
 from thalweg.axes import LayerArray
 from thalweg.capture.record import Capture
 from thalweg.capture.target import Start
@@ -16,19 +17,19 @@ from thalweg.models.encode import ModelInput
 from thalweg.models.load import Subject
 from thalweg.progress import progress
 
-METHODS = ("hidden_token_attribution", "alti", "norm_based")
+MIXING_METHODS = ("hidden_token_attribution", "alti", "norm_based")
 
 
 def mixing(
     subject: Subject,
     text: ModelInput | Capture,
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] = MIXING_METHODS,
     start: Start = "embeddings",
 ) -> Mixing:
-    """Measure what tokens keep of themselves, and what neighbours and kinds of tokens give, in every layer.
+    """Measure the share of each token that stays its own, and the shares of neighbours and kinds of tokens, by layer.
 
-    The maps of several methods lead from the embeddings to each layer (steps from layer to layer are multiplied), or
-    with start="layer" from the layer before. A list of texts gives means over all their tokens.
+    The maps lead from the embeddings to each layer (steps between layers are multiplied), or with start="layer" from
+    the previous layer. A list of texts gives means over all their tokens.
 
     >>> import thalweg as tw
     >>> report = tw.mixing(tw.load(), "a witty movie.", methods=["alti"])
@@ -39,9 +40,8 @@ def mixing(
         raise InputError(f"start must be one of {', '.join(get_args(Start))}, got {start!r}")
     if isinstance(methods, str) or not methods or len(set(methods)) < len(methods):
         raise InputError(f"mixing needs a list of one or more different methods, got {methods!r}")
-    texts: list[Any] = [text]
-    if isinstance(text, list) and text and all(isinstance(entry, str) for entry in text):
-        texts = text
+    several = isinstance(text, list) and text and all(isinstance(entry, str) for entry in text)
+    texts: list[ModelInput | Capture] = list(text) if several else [text]  # pyright: ignore[reportArgumentType]
     sums: dict[str, MixingSums] = {}
     tokens, layers, provenance = 0, (), {}
     with progress("mixing") as report:
@@ -50,7 +50,7 @@ def mixing(
             tokens += len(capture.tokens)
             layers, provenance = tuple(block.name for block in capture.blocks), capture.provenance
             for name in methods:
-                attribution = _explained(subject, capture, name, start)
+                attribution = _explain_all(subject, capture, name, start)
                 maps = maps_from(capture, attribution, start)
                 if maps is None:
                     raise InputError(f"{name} has no map for every layer; choose methods that have one")
@@ -62,18 +62,19 @@ def mixing(
     return Mixing(means, layers, start, len(texts), tokens, dict(provenance))
 
 
-def _explained(subject: Subject, capture: Capture, method: str, start: Start) -> Attribution:
-    options = {"start": start} if find_method(method).traits.layer_maps == "cumulative" else {}
-    return explain(subject, capture, method, "all", **options)
+def _explain_all(subject: Subject, capture: Capture, method: str, start: Start) -> Attribution:
+    """Explain all positions; a method whose layer maps are cumulative is told where they start."""
+    params = {"start": start} if find_method(method).traits.layer_maps == "cumulative" else {}
+    return explain(subject, capture, method, "all", **params)
 
 
 def maps_from(capture: Capture, attribution: Attribution, start: Start = "embeddings") -> LayerArray | None:
-    """The map that leads to every layer from the embeddings, or from the layer before; None where there is none."""
+    """Maps that lead to every layer from the embeddings, or from the previous layer; None if the method has none."""
     maps, count = attribution.per_layer, len(capture.tokens)
     if maps is None or maps.shape != (len(capture.blocks), count, count):
         return None
-    cumulative_maps = find_method(attribution.method).traits.layer_maps == "cumulative"
-    given: Start = attribution.params["start"] if cumulative_maps else "layer"
-    if given == start:
+    is_cumulative = find_method(attribution.method).traits.layer_maps == "cumulative"
+    own_start: Start = attribution.params["start"] if is_cumulative else "layer"
+    if own_start == start:
         return maps
     return cumulative(maps) if start == "embeddings" else None

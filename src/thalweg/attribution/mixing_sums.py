@@ -1,11 +1,11 @@
-"""From the maps of all layers to figures of mixing, added up over texts."""
+"""Sums of mixing figures over texts."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from thalweg.attribution.result import DISTANCES, KINDS, MixingFigures
+from thalweg.attribution.mixing_result import DISTANCES, KINDS, MixingFigures
 from thalweg.axes import LayerArray
 from thalweg.receipt import Receipt
 from thalweg.tokens import Tokens
@@ -13,7 +13,7 @@ from thalweg.tokens import Tokens
 
 @dataclass(eq=False)
 class MixingSums:
-    """Figures added up over texts, so that a corpus of any size takes the room of one text."""
+    """Running sums of mixing figures, whose memory does not grow with the number of texts."""
 
     layers: int
     rows: Float[np.ndarray, " layer"] = field(init=False)
@@ -29,11 +29,11 @@ class MixingSums:
         self.by_kind = np.zeros((self.layers, len(KINDS)))
 
     def add(self, maps: LayerArray, tokens: Tokens, updated: Bool[np.ndarray, "layer token"], receipt: Receipt) -> None:
-        """Add the maps [layer target source] of one text; only the rows that a layer updates count."""
+        """Add the maps [layer target source] of one text; only rows that a layer updates count."""
         places, segments = np.arange(len(tokens)), np.array(tokens.segments)
         apart = np.abs(places[:, None] - places)
-        apart[segments[:, None] != segments] = 0  # no distance; and oneself is counted apart
-        distances = np.zeros_like(apart)  # the number of each pair's distance, from 1; 0 where it has none
+        apart[segments[:, None] != segments] = 0  # no distance: other texts, and a token itself
+        distances = np.zeros_like(apart)  # index of each pair's distance from 1; 0 if it has none
         for number, (least, most) in enumerate(DISTANCES.values(), 1):
             distances[(apart >= least) & (apart <= (most or len(tokens)))] = number
         named = [_kind(name, special) for name, special in zip(tokens.kinds(), tokens.special, strict=True)]
@@ -48,7 +48,7 @@ class MixingSums:
         self.receipt = receipt if self.receipt is None else self.receipt.worse(receipt)
 
     def means(self) -> MixingFigures:
-        """Divided by how many rows there were."""
+        """Means over all rows added so far."""
         assert self.receipt is not None
         rows = self.rows[:, None]
         return MixingFigures(
@@ -57,7 +57,7 @@ class MixingSums:
 
 
 def _shares(rows: Float[np.ndarray, "target source"]) -> Float[np.ndarray, "target source"]:
-    """Rows divided by their sums, as sizes need and shares do not mind; rows with signs stay as they are."""
+    """Divide rows by their sums, unless any entry is negative."""
     sums = rows.sum(1, keepdims=True)
     return np.divide(rows, sums, out=rows.copy(), where=sums > 0) if (rows >= 0).all() else rows
 

@@ -1,4 +1,4 @@
-"""Results of attribution: scores of sources for targets, several methods side by side, and how tokens mix."""
+"""Attributions: scores of sources for targets, by one method or several side by side."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import rankdata
 
 from thalweg.axes import LayerArray, ScoreArray
-from thalweg.capture.target import Start
 from thalweg.errors import InputError, MissingExtraError
+from thalweg.indices import check_index
 from thalweg.jsonable import jsonable
 from thalweg.methods.registry import Chain
+from thalweg.ranks import centred_ranks, correlations
 from thalweg.receipt import Receipt
 from thalweg.tokens import Tokens
 
@@ -24,15 +24,14 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.console import RenderableType
 
-DISTANCES = {"1st": (1, 1), "2nd": (2, 2), "3rd": (3, 3), "4–5": (4, 5), "6–10": (6, 10), "11+": (11, None)}
-KINDS = ("special", "punctuation", "content")
-
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """Scores [target source]: how much of each target comes from each source. Arrays are read-only.
+    """Scores [target source]: how much each source contributes to each target. Arrays are read-only.
 
-    `errors` are half widths of the scores' error bars (95 %), where a method estimates them.
+    `errors` are half widths of the scores' error bars (95 %), if the method estimates them. `per_layer` are the maps
+    [layer target source] that `chain` combines into the scores. `prediction` is the model's output if the target is
+    the position where it is read.
     """
 
     scores: ScoreArray
@@ -59,13 +58,13 @@ class Attribution:
 
     @property
     def row_sum_error(self) -> float:
-        """How far the rows are from summing to one."""
+        """Largest deviation of a row sum from one."""
         return float(np.abs(self.scores.sum(1) - 1).max(initial=0.0))
 
     def words(self) -> "Attribution":
-        """The same over whole words: sources are summed, targets averaged, so rows keep their sum."""
+        """Merge tokens into words: sources are summed and targets averaged, so rows keep their sum."""
         if all(span is None for span in self.sources.spans):
-            raise InputError("these tokens have no place in a text, so words are unknown: give a text, not token ids")
+            raise InputError("words are unknown without a text: pass a text instead of token ids")
         rows, columns = self.targets.word_groups(), self.sources.word_groups()
         gather = np.zeros((len(self.sources), len(columns)))
         for number, (_, positions) in enumerate(columns):
@@ -80,30 +79,28 @@ class Attribution:
         return replace(
             self,
             scores=average @ self.scores @ gather,
-            errors=None if self.errors is None else average @ self.errors @ gather,  # as if they all went one way
+            errors=None if self.errors is None else average @ self.errors @ gather,  # an upper bound
             per_layer=per_layer,
             targets=_merged(self.targets, rows),
             sources=_merged(self.sources, columns),
         )
 
     def top(self, count: int = 5, target: int = 0) -> list[tuple[str, float]]:
-        """The sources that give most to a target (a row number), largest first."""
-        if not -len(self.targets) <= target < len(self.targets):
-            raise InputError(f"row {target} was asked for, there are {len(self.targets)} targets")
-        row = self.scores[target]
-        best = np.argsort(-np.abs(row), kind="stable")[:count]
-        return [(self.sources.pieces[i], float(row[i])) for i in best]
+        """The largest sources of one target (a row number), by absolute score."""
+        row = self.scores[check_index("target", target, len(self.targets), negative=True)]
+        largest = np.argsort(-np.abs(row), kind="stable")[:count]
+        return [(self.sources.pieces[i], float(row[i])) for i in largest]
 
     def by_segment(self) -> Float[np.ndarray, "target segment"]:
-        """The share of each text in every row: of an encoder-decoder the source's and the prefix's."""
+        """Sum of scores over each text: for an encoder-decoder, the source and the target prefix."""
         segments = np.array(self.sources.segments)
         return np.stack([self.scores[:, segments == s].sum(1) for s in range(segments.max() + 1)], 1)
 
     def select(self, targets: Sequence[int] | None = None, *, special: bool = True) -> "Attribution":
-        """Some of the rows; with `special=False` without the columns of special tokens, not renormalised."""
-        rows = tuple(range(len(self.targets)) if targets is None else targets)
-        if not all(-len(self.targets) <= row < len(self.targets) for row in rows):
-            raise InputError(f"rows {list(rows)} were asked for, there are {len(self.targets)} targets")
+        """Select rows; with `special=False` drop the columns of special tokens, without renormalising."""
+        count = len(self.targets)
+        rows = range(count) if targets is None else targets
+        rows = tuple(check_index("target", row, count, negative=True) for row in rows)
         columns = tuple(i for i, is_special in enumerate(self.sources.special) if special or not is_special)
         return replace(
             self,
@@ -115,7 +112,7 @@ class Attribution:
         )
 
     def renormalised(self) -> "Attribution":
-        """Rows divided by the sum of their absolute values; a row of zeros stays as it is."""
+        """Divide rows by the sum of their absolute values; rows of zeros stay unchanged."""
         size = np.abs(self.scores).sum(1, keepdims=True)
         size = np.where(size == 0, 1, size)
         errors = None if self.errors is None else self.errors / size
@@ -155,7 +152,7 @@ class Attribution:
         return framed(self.to_html())
 
     def plot(self) -> "Figure":
-        """A matplotlib figure: bars over the tokens of one target, or a heat map of several."""
+        """A matplotlib figure: bars over the sources of one target, or a heat map of several targets."""
         from thalweg.attribution.view import attribution_figure
 
         return attribution_figure(self)
@@ -169,14 +166,14 @@ class Attribution:
         return {**header(self), "scores": self.scores.tolist(), "errors": errors, "per_layer": layers}
 
     def save(self, path: "str | Path") -> None:
-        """Write to one safetensors file, whose header holds everything that is not a number."""
+        """Write a safetensors file, with everything but the arrays in its header."""
         from thalweg.attribution.saving import save
 
         save(self, path)
 
     @staticmethod
     def load(path: "str | Path") -> "Attribution":
-        """Read what `save` wrote."""
+        """Read a file written by `save`."""
         from thalweg.attribution.saving import load
 
         return load(path)
@@ -184,26 +181,22 @@ class Attribution:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Attributions of the same targets and sources by different methods."""
+    """Attributions of the same targets and sources by several methods."""
 
     attributions: tuple[Attribution, ...]
 
     @property
     def methods(self) -> tuple[str, ...]:
-        return tuple(one.method for one in self.attributions)
+        return tuple(attribution.method for attribution in self.attributions)
 
     def agreement(self) -> Float[np.ndarray, "method method"]:
-        """Spearman's rank correlation between methods over all scores; NaN where one is constant.
+        """Spearman's rank correlation between methods, with ranks within targets; NaN if scores are constant.
 
-        Where a method's scores have a sign, the sizes of all are ranked: most have none.
+        If any method has negative scores, absolute values are ranked for all, because most methods have none.
         """
-        signed = any((one.scores < 0).any() for one in self.attributions)
-        scores = [np.abs(one.scores) if signed else one.scores for one in self.attributions]
-        ranks = np.stack([rankdata(one, axis=1).ravel() for one in scores])
-        ranks = ranks - ranks.mean(1, keepdims=True)
-        size = np.linalg.norm(ranks, axis=1, keepdims=True)
-        size[size == 0] = np.nan
-        return (ranks / size) @ (ranks / size).T
+        scores = np.stack([attribution.scores for attribution in self.attributions])  # [method target source]
+        ranks = centred_ranks(np.abs(scores) if (scores < 0).any() else scores)
+        return correlations(ranks.reshape(len(scores), -1))
 
     def __rich__(self) -> "RenderableType":
         from thalweg.attribution.view import comparison_text
@@ -222,7 +215,7 @@ class Comparison:
         return framed(self.to_html())
 
     def plot(self) -> "Figure":
-        """A matplotlib figure: methods over the tokens of one target with their agreement, or a heat map of each."""
+        """A matplotlib figure: sources of one target by method, with agreement, or a heat map per method."""
         from thalweg.attribution.view import comparison_figure
 
         return comparison_figure(self)
@@ -232,72 +225,12 @@ class Comparison:
         return {
             "methods": list(self.methods),
             "agreement": jsonable(self.agreement()),
-            "attributions": [one.to_dict() for one in self.attributions],
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class MixingFigures:
-    """Means over tokens of what a map says, for every layer.
-
-    - `own`: a token's share in its own map. `not_own`: how many tokens have a larger contributor than themselves.
-    - `by_distance`: what neighbours give, by how far away they stand, both sides together, as in `DISTANCES`; what
-      comes from the other text of an encoder-decoder has no distance.
-    - `by_kind`: what special tokens, punctuation and content tokens give, a token's own share included.
-    """
-
-    own: Float[np.ndarray, " layer"]
-    not_own: Float[np.ndarray, " layer"]
-    by_distance: Float[np.ndarray, "layer distance"]
-    by_kind: Float[np.ndarray, "layer kind"]
-    receipt: Receipt
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain lists, ready for JSON."""
-        return {
-            "own": self.own.tolist(),
-            "not_own": self.not_own.tolist(),
-            "by_distance": [dict(zip(DISTANCES, row, strict=True)) for row in self.by_distance.tolist()],
-            "by_kind": [dict(zip(KINDS, row, strict=True)) for row in self.by_kind.tolist()],
-            "receipt": self.receipt.to_dict(),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class Mixing:
-    """Figures of several methods; maps lead from the embeddings to each layer, or from the layer before."""
-
-    figures: Mapping[str, MixingFigures]
-    layers: tuple[str, ...]
-    start: Start
-    texts: int
-    tokens: int
-    provenance: Mapping[str, str]
-
-    @property
-    def own(self) -> dict[str, Float[np.ndarray, " layer"]]:
-        """What tokens keep of themselves, by method."""
-        return {name: one.own for name, one in self.figures.items()}
-
-    def __rich__(self) -> "RenderableType":
-        from thalweg.attribution.view import mixing_text
-
-        return mixing_text(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain lists and numbers, ready for JSON."""
-        return {
-            "start": self.start,
-            "texts": self.texts,
-            "tokens": self.tokens,
-            "layers": list(self.layers),
-            "methods": {name: one.to_dict() for name, one in self.figures.items()},
-            "provenance": dict(self.provenance),
+            "attributions": [attribution.to_dict() for attribution in self.attributions],
         }
 
 
 def _merged(tokens: Tokens, groups: list[tuple[str, list[int]]]) -> Tokens:
-    """One token per word, with the span from its first character to its last."""
+    """One token per word, with a span from its first to its last character."""
 
     def span(positions: list[int]) -> tuple[int, int] | None:
         known = [s for p in positions if (s := tokens.spans[p])]

@@ -1,4 +1,4 @@
-"""Attributions in one file: safetensors for the numbers, a JSON header for everything else."""
+"""Attribution files: safetensors for the arrays, a JSON header for everything else."""
 
 import json
 from dataclasses import asdict
@@ -17,7 +17,7 @@ SCHEMA = 3
 
 
 def header(attribution: Attribution) -> dict[str, Any]:
-    """All that is not an array, as plain lists and numbers."""
+    """Everything but the arrays, as plain lists and numbers."""
     return {
         "schema": SCHEMA,
         "method": attribution.method,
@@ -32,7 +32,7 @@ def header(attribution: Attribution) -> dict[str, Any]:
 
 
 def save(attribution: Attribution, path: str | Path) -> None:
-    """Write the file whole or not at all: a killed run leaves what was there before."""
+    """Write the file atomically: an interrupted run leaves the previous file."""
     path = Path(path)
     names = ("scores", "per_layer", "errors")
     arrays = {name: array for name in names if (array := getattr(attribution, name)) is not None}
@@ -41,17 +41,17 @@ def save(attribution: Attribution, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Attribution:
-    """Read a file that `save` wrote; anything else is refused."""
+    """Read a file written by `save`."""
     arrays, described = read_tensors(Path(path), "an attribution", "numpy")
     if described.get("schema") != SCHEMA:
-        raise InputError(f"{str(path)!r} has the schema {described.get('schema')!r}; this version reads {SCHEMA}")
+        raise InputError(f"{path} was written with schema {described.get('schema')!r}, expected {SCHEMA}")
     try:
         attribution = _attribution(described, arrays)
     except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{str(path)!r} lacks a part of an attribution: {error!r}") from error
+        raise InputError(f"{path} is not a complete attribution: {error!r}") from error
     expected = (len(attribution.targets), len(attribution.sources))
     if attribution.scores.shape != expected:
-        raise InputError(f"{str(path)!r} holds scores of shape {attribution.scores.shape} for {expected} tokens")
+        raise InputError(f"{path} has scores of shape {attribution.scores.shape}, but {expected} targets and sources")
     return attribution
 
 

@@ -1,4 +1,4 @@
-"""Attributions, comparisons and mixing as a person sees them: in a terminal, as a page, as a figure."""
+"""Attributions, comparisons and mixing in a terminal, as an HTML page and as a figure."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -8,8 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from thalweg.attribution.mixing_result import DISTANCES, Mixing
 from thalweg.attribution.packed import describe, headline, pack_attribution, positions_of
-from thalweg.attribution.result import DISTANCES, Attribution, Comparison, Mixing
+from thalweg.attribution.result import Attribution, Comparison
+from thalweg.drawing.escaping import printable
 from thalweg.drawing.figures import (
     BLUE,
     MAX_BARS,
@@ -24,17 +26,20 @@ from thalweg.drawing.figures import (
 )
 from thalweg.drawing.page import report_page
 from thalweg.drawing.payload import Arrays
-from thalweg.drawing.terminal import SHADES, Fitted, printable, receipt_text, shade
+from thalweg.drawing.terminal import SHADES, Fitted, receipt_text, shade
 from thalweg.methods.registry import list_methods
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BARS = (20, 8, 1)  # characters of the longest bar, for wide and narrow windows
+BAR_CHARACTERS = (20, 8, 1)  # of the longest bar, for wide and narrow windows
+SHOWN_SOURCES = 8  # of a single target
+SHOWN_SOURCES_PER_ROW = 4  # of each of several targets
+ABOUT_CHARACTERS = 60
 
 
 def page(attributions: Sequence[Attribution]) -> str:
-    """A self-contained page about attributions of the same targets."""
+    """A self-contained page with attributions of the same targets."""
     first, arrays = attributions[0], Arrays()
     targets = positions_of(first)
     packed = [pack_attribution(attribution, targets) for attribution in attributions]
@@ -42,10 +47,11 @@ def page(attributions: Sequence[Attribution]) -> str:
         "prediction": None if first.prediction is None else printable(first.prediction),
         "methods": [describe(entry, arrays) for entry in packed],
         "provenance": dict(first.provenance),
-        "leftOut": ["heads, their certificate and mixing: thalweg report shows them"],
+        "leftOut": ["heads, their certificate and mixing: use thalweg report"],
     }
-    opened = targets[:1]
-    return report_page(first.sources, opened, headline(packed, first.sources, opened, first.prediction), parts, arrays)
+    initial = targets[:1]
+    title = headline(packed, first.sources, initial, first.prediction)
+    return report_page(first.sources, initial, title, parts, arrays)
 
 
 def attribution_text(attribution: Attribution) -> RenderableType:
@@ -55,9 +61,9 @@ def attribution_text(attribution: Attribution) -> RenderableType:
             parts.append(Text(f"\ntarget {row}: {printable(attribution.targets.pieces[row])}", "bold"))
         parts.append(shaded(attribution, row))
         parts.append(
-            Fitted(*(_largest(attribution, row, bar) for bar in BARS))
+            Fitted(*(_bars(attribution, row, longest) for longest in BAR_CHARACTERS))
             if len(attribution.targets) == 1
-            else _few(attribution, row)
+            else _largest_line(attribution, row)
         )
     parts.append(receipt_text(attribution.receipt, attribution.row_sum_error))
     return Group(*parts)
@@ -66,16 +72,16 @@ def attribution_text(attribution: Attribution) -> RenderableType:
 def comparison_text(comparison: Comparison) -> RenderableType:
     first = comparison.attributions[0]
     parts: list[RenderableType] = [_heading(first, method=False)]
-    for one in comparison.attributions:
-        parts.append(Text(f"\n{one.method}", "bold"))
-        for row in range(len(one.targets)):
-            parts += [shaded(one, row), _few(one, row)]
-        parts.append(receipt_text(one.receipt, one.row_sum_error))
+    for attribution in comparison.attributions:
+        parts.append(Text(f"\n{attribution.method}", "bold"))
+        for row in range(len(attribution.targets)):
+            parts += [shaded(attribution, row), _largest_line(attribution, row)]
+        parts.append(receipt_text(attribution.receipt, attribution.row_sum_error))
     return Group(*parts, Text(), _agreement(comparison))
 
 
 def _agreement(comparison: Comparison) -> Fitted:
-    """Methods against methods; by number where their names would not fit, and as a list where numbers would not."""
+    """Methods against methods; with numbers instead of names in a narrow window, and as a list in a narrower one."""
     names, agreement = comparison.methods, comparison.agreement()
     cells = [["–" if np.isnan(v) else f"{v:+.2f}" for v in row] for row in agreement]
     wide = Table("rank agreement", *names, box=None, header_style="dim")
@@ -93,27 +99,27 @@ def _agreement(comparison: Comparison) -> Fitted:
 
 
 def mixing_text(mixing: Mixing) -> RenderableType:
-    where = "from the embeddings to each layer" if mixing.start == "embeddings" else "in each layer"
-    heading = Text(f"how tokens mix {where}", "bold")
+    extent = "from the embeddings to each layer" if mixing.start == "embeddings" else "in each layer"
+    heading = Text(f"mixing of tokens {extent}", "bold")
     texts = "one text" if mixing.texts == 1 else f"{mixing.texts} texts"
     heading.append(f"\nmodel {printable(mixing.provenance['model'])}   {texts}, {mixing.tokens} tokens", "dim")
     parts: list[RenderableType] = [heading]
-    for method, found in mixing.figures.items():
-        before = {"own": found.own, "not own": found.not_own}
-        near = dict(zip(DISTANCES, found.by_distance.T, strict=True))
-        after = dict(zip(("special", "punct.", "content"), found.by_kind.T, strict=True))
-        whole = _shares(method, {**before, **near, **after})
-        parts += [Text(), Fitted(whole, Group(_shares(method, {**before, **after}), _shares(None, near)))]
-        parts.append(receipt_text(found.receipt))
+    for method, figures in mixing.figures.items():
+        before = {"own": figures.own, "not own": figures.not_own}
+        near = dict(zip(DISTANCES, figures.by_distance.T, strict=True))
+        after = dict(zip(("special", "punct.", "content"), figures.by_kind.T, strict=True))
+        wide = _shares(method, {**before, **near, **after})
+        parts += [Text(), Fitted(wide, Group(_shares(method, {**before, **after}), _shares(None, near)))]
+        parts.append(receipt_text(figures.receipt))
     meaning = (
-        "\nin %, by layer. own: what a token gives itself; not own: tokens with a larger contributor than themselves; "
-        "then what neighbours give, by distance; then what special tokens, punctuation and content tokens give"
+        "\nin %, by layer. own: a token's own share; not own: tokens whose largest contributor is another token; "
+        "then shares of neighbours by distance; then shares of special tokens, punctuation and content tokens"
     )
     return Group(*parts, Text(meaning, "dim"))
 
 
 def _shares(title: str | None, columns: Mapping[str, np.ndarray]) -> Table:
-    """Shares in per cent, a row for each layer."""
+    """Shares in per cent, one row per layer."""
     table = Table("", *columns, box=None, header_style="dim", padding=(0, 1, 0, 0), title=title, title_justify="left")
     for number, shares in enumerate(zip(*columns.values(), strict=True)):
         table.add_row(str(number), *(f"{100 * share:.1f}" for share in shares))
@@ -121,12 +127,12 @@ def _shares(title: str | None, columns: Mapping[str, np.ndarray]) -> Table:
 
 
 def shaded(attribution: Attribution, row: int) -> Text:
-    """The sources in order, each on a background as strong as its score."""
-    scores = attribution.scores[row]
-    largest = max(float(np.abs(scores).max()), 1e-12)
+    """The sources in order, with the strength of the background showing the score."""
+    scores = attribution.scores[row].tolist()
+    largest = max(1e-12, *map(abs, scores))
     text = Text()
     for piece, score in zip(attribution.sources.pieces, scores, strict=True):
-        strength = round(SHADES * abs(float(score)) / largest)
+        strength = round(SHADES * abs(score) / largest)
         text.append(printable(piece), shade(strength, score < 0))
         text.append(" ")
     return text
@@ -136,9 +142,9 @@ def _heading(attribution: Attribution, method: bool = True) -> Text:
     text = Text()
     if method:
         text.append(attribution.method, "bold")
-        known = list_methods().get(attribution.method)  # a saved result may come from a method of somebody else
-        usual = {entry.name: entry.default for entry in known.options} if known else {}
-        chosen = ", ".join(f"{k}={v}" for k, v in attribution.params.items() if v != usual.get(k))
+        known = list_methods().get(attribution.method)  # None if the method is not installed
+        defaults = {entry.name: entry.default for entry in known.options} if known else {}
+        chosen = ", ".join(f"{k}={v}" for k, v in attribution.params.items() if v != defaults.get(k))
         text.append(f" ({chosen})\n" if chosen else "\n", "dim")
     text.append(f"model {printable(attribution.provenance['model'])}", "dim")
     if attribution.prediction is not None:
@@ -151,18 +157,20 @@ def _heading(attribution: Attribution, method: bool = True) -> Text:
     return text
 
 
-def _largest(attribution: Attribution, row: int, longest: int) -> Table:
+def _bars(attribution: Attribution, row: int, longest: int) -> Table:
+    """The largest sources with bars of up to `longest` characters."""
     table = Table(box=None, show_header=False, padding=(0, 1))
     largest = float(np.abs(attribution.scores[row]).max()) or 1.0
-    for piece, score in attribution.top(8, row):
+    for piece, score in attribution.top(SHOWN_SOURCES, row):
         bar = "█" * max(1, round(longest * abs(score) / largest)) if score else ""
         table.add_row(Text(printable(piece)), f"{score:.3f}", Text(bar, "blue" if score >= 0 else "dark_orange"))
     return table
 
 
-def _few(attribution: Attribution, row: int) -> Text:
-    """The largest sources in one line of numbers, for those who see no colours."""
-    return Text("  ".join(f"{printable(piece)} {score:.3f}" for piece, score in attribution.top(4, row)), "dim")
+def _largest_line(attribution: Attribution, row: int) -> Text:
+    """The largest sources as one line of numbers, readable without colours."""
+    largest = attribution.top(SHOWN_SOURCES_PER_ROW, row)
+    return Text("  ".join(f"{printable(piece)} {score:.3f}" for piece, score in largest), "dim")
 
 
 def attribution_figure(attribution: Attribution) -> "Figure":
@@ -183,23 +191,25 @@ def attribution_figure(attribution: Attribution) -> "Figure":
     axes.set_ylabel("score")
     axes.spines[["top", "right"]].set_visible(False)
     left = len(scores) - len(chosen)
-    set_title(axes, about(attribution) + (f"; {left} smaller ones left out" if left else ""))
+    set_title(axes, about(attribution) + (f"; {left} smaller ones omitted" if left else ""))
     return figure
 
 
 def comparison_figure(comparison: Comparison) -> "Figure":
     first = comparison.attributions[0]
     if len(first.targets) == 1:
-        rows = {one.method: one.scores[0] for one in comparison.attributions}
+        rows = {attribution.method: attribution.scores[0] for attribution in comparison.attributions}
         return strips(rows, first.sources.pieces, about(first, method=False), comparison.agreement())
     width, height = map_size(first.scores)
     figure = new_figure(width * len(comparison.methods), height)
     panels = figure.subplots(1, len(comparison.methods), squeeze=False)[0]
-    for axes, one in zip(panels, comparison.attributions, strict=True):
-        heat_map(figure, axes, one.scores, one.targets.pieces, one.sources.pieces, one.method)
+    for axes, entry in zip(panels, comparison.attributions, strict=True):
+        heat_map(figure, axes, entry.scores, entry.targets.pieces, entry.sources.pieces, entry.method)
     return figure
 
 
 def about(attribution: Attribution, method: bool = True) -> str:
-    what = attribution.targets.pieces[0] if attribution.prediction is None else f"prediction {attribution.prediction}"
-    return f"{attribution.method}: {label(what, 60)}" if method else label(what, 60)
+    """The title of a figure: the method, and the prediction or token that it explains."""
+    target = attribution.targets.pieces[0] if attribution.prediction is None else f"prediction {attribution.prediction}"
+    title = label(target, ABOUT_CHARACTERS)
+    return f"{attribution.method}: {title}" if method else title

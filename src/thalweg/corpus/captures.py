@@ -8,7 +8,7 @@ from thalweg.capture.record import Capture
 from thalweg.corpus.job import MAX_TEXT_CHARACTERS, Job
 from thalweg.corpus.shards import CorpusText
 from thalweg.errors import InputError
-from thalweg.identifiability.value_certificate import Brief, briefs
+from thalweg.identifiability.brief_certificate import BriefCertificate, brief_certificates
 from thalweg.models.load import Subject
 
 
@@ -21,7 +21,7 @@ class CapturedText:
 
     text: CorpusText
     capture: Capture
-    brief: Brief | Exception | None
+    brief: BriefCertificate | Exception | None
     seconds: float
 
 
@@ -96,8 +96,8 @@ def _capture_batch(subject: Subject, job: Job, batch: list[CorpusText]) -> Itera
         yield CapturedText(text, captures.pop(), brief, seconds)  # popped, so that it is freed once processed
 
 
-def _briefs(captures: list[Capture]) -> list[Brief | Exception]:
+def _briefs(captures: list[Capture]) -> list[BriefCertificate | Exception]:
     try:
-        return [*briefs(captures)]
+        return [*brief_certificates(captures)]
     except Exception as error:  # noqa: BLE001 - a single text may be the cause
         return [error] if len(captures) == 1 else [brief for capture in captures for brief in _briefs([capture])]

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from thalweg.attribution.mixing import maps_from
+from thalweg.attribution.mixing_result import KINDS
 from thalweg.attribution.mixing_sums import MixingSums
-from thalweg.attribution.result import KINDS, Attribution, Comparison
+from thalweg.attribution.result import Attribution, Comparison
 from thalweg.capture.record import Capture
 from thalweg.corpus.shards import DIGEST_DIGITS, CorpusText
 from thalweg.errors import MissingExtraError
+from thalweg.identifiability.brief_certificate import BriefCertificate
 from thalweg.identifiability.result import Certificate, Head
-from thalweg.identifiability.value_certificate import Brief
 from thalweg.jsonable import jsonable
 from thalweg.receipt import Receipt
 
@@ -150,7 +151,7 @@ def layer_entries(capture: Capture, attribution: Attribution, name: str) -> list
     ]
 
 
-def head_entries(certificate: Certificate | Brief) -> list[Row]:
+def head_entries(certificate: Certificate | BriefCertificate) -> list[Row]:
     """The certificate of every head; only a full one has a rank correlation (`spearman`)."""
     plain = ("layer", "head", "verdict", "rank", "ambiguity")
     figures = ("null_share", "null_share_row_sum", "pearson")

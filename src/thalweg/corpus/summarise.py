@@ -5,7 +5,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thalweg.attribution.result import KINDS
+from thalweg.attribution.mixing_result import KINDS
 from thalweg.corpus.query import connect
 from thalweg.corpus.shard_store import KIND, Counts
 from thalweg.corpus.summary import (

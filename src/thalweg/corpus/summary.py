@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from thalweg.corpus.shard_store import Counts
 from thalweg.files.run_folder import RunHeader
 from thalweg.identifiability.result import VERDICTS
-from thalweg.identifiability.value_certificate import BY_VALUES
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -227,4 +226,4 @@ def signed(value: float) -> str:
 
 
 def possible_verdicts(identity: Mapping[str, Any]) -> tuple[str, ...]:
-    return BY_VALUES if identity["certificate"] == "values" else VERDICTS
+    return BRIEF_VERDICTS if identity["certificate"] == "values" else VERDICTS

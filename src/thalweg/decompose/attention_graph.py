@@ -20,6 +20,7 @@ from thalweg.decompose.parts import decompose, mixing_ratio
 from thalweg.decompose.rows import normalised
 from thalweg.decompose.value_space import value_space
 from thalweg.errors import InputError
+from thalweg.indices import check_index
 from thalweg.numerics import worst
 
 Share = float | Literal["measured"]
@@ -102,20 +103,13 @@ def effective_weights(block: Block, row_sum: bool) -> Reweight:
 def block_weights(block: Block, head: int | None = None, reweight: Reweight | None = None) -> tuple[TokenMap, float]:
     """The mean of a block's heads, or one of them, and the worst parity of its rows."""
     if head is not None:
-        check_head(block, head)
+        check_index("head", head, block.attention.heads)
     maps, parities = [], []
     for rows, weights, parity in block.rows():
         parities.append(parity)
         weights = weights if reweight is None else reweight(rows, weights)
         maps.append(weights.mean(0) if head is None else weights[head])
     return torch.cat(maps), worst(parities)
-
-
-def check_head(block: Block, head: int) -> None:
-    """Raise if the block does not have this head."""
-    heads = block.attention.heads
-    if not isinstance(head, int) or isinstance(head, bool) or not 0 <= head < heads:
-        raise InputError(f"head must be from 0 to {heads - 1} in {block.name!r}, got {head}")
 
 
 def _step(capture: Capture, block: Block, weights: TokenMap, residual: Share) -> Step:

@@ -6,9 +6,9 @@ from itertools import combinations
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import rankdata
 
 from thalweg.faithfulness.statistics import Mean, means
+from thalweg.ranks import centred_ranks, correlations
 
 SHOWN_TOKENS = 5  # per pair of methods
 
@@ -57,10 +57,11 @@ def agreements(examples: Sequence[ExampleScores], methods: Sequence[str], seed: 
     apart: list[list[Disagreement]] = [[] for _ in pairs]
     for number, example in enumerate(examples):
         ranks = _ranks(example, methods)
-        correlations = _correlations(ranks)
+        pairwise = correlations(ranks)
+        middle = (len(example.tokens) + 1) / 2  # added, ranks count from 1
         for column, (first, second) in enumerate(pairs):
-            table[number, column] = correlations[first, second]
-            apart[column] += _furthest(example, ranks[first], ranks[second])
+            table[number, column] = pairwise[first, second]
+            apart[column] += _furthest(example, ranks[first] + middle, ranks[second] + middle)
     return [
         MethodAgreement(
             methods[first],
@@ -73,19 +74,9 @@ def agreements(examples: Sequence[ExampleScores], methods: Sequence[str], seed: 
 
 
 def _ranks(example: ExampleScores, methods: Sequence[str]) -> Float[np.ndarray, "method token"]:
-    """Ranks from 1, the highest, with NaN for a method that failed."""
-    failed = np.full(len(example.tokens), np.nan)
-    return np.stack(
-        [rankdata(-np.array(example.scores[name])) if name in example.scores else failed for name in methods]
-    )
-
-
-def _correlations(ranks: Float[np.ndarray, "method token"]) -> Float[np.ndarray, "method method"]:
-    """Correlations of all pairs of methods; NaN for a method that failed or is constant."""
-    centred = ranks - ranks.mean(1, keepdims=True)
-    size = np.linalg.norm(centred, axis=1, keepdims=True)
-    size[size == 0] = np.nan
-    return (centred / size) @ (centred / size).T
+    """Centred ranks, lowest for the highest score, with NaN for a method that failed."""
+    failed = [np.nan] * len(example.tokens)
+    return centred_ranks(-np.array([example.scores.get(name, failed) for name in methods]))
 
 
 def _furthest(

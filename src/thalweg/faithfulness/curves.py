@@ -4,10 +4,10 @@ from math import ceil
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import rankdata
 
 from thalweg.faithfulness.case import Ranking
 from thalweg.faithfulness.operators import Operator
+from thalweg.ranks import centred_ranks, correlations
 
 BINS = (0.01, 0.05, 0.10, 0.20, 0.50)  # shares of the tokens (ERASER)
 
@@ -35,10 +35,6 @@ def area(curve: Curve) -> float:
 
 
 def spearman(first: Float[np.ndarray, " token"], second: Float[np.ndarray, " token"]) -> float | None:
-    """Spearman's rank correlation, with average ranks for ties; None if one side is constant.
-
-    The shortcut 1 − 6Σd²/(n(n²−1)) on dense ranks, found in public code, gives other values as soon as there are ties.
-    """
-    ranks = [rankdata(scores) - (len(scores) + 1) / 2 for scores in (first, second)]
-    size = float(np.linalg.norm(ranks[0]) * np.linalg.norm(ranks[1]))
-    return None if size == 0 else float(ranks[0] @ ranks[1] / size)
+    """Spearman's rank correlation; None if one side is constant."""
+    correlation = float(correlations(centred_ranks(np.stack([first, second])))[0, 1])
+    return None if np.isnan(correlation) else correlation

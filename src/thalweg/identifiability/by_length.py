@@ -6,70 +6,72 @@ import numpy as np
 
 from thalweg.decompose.value_space import value_space
 from thalweg.errors import InputError
-from thalweg.identifiability.result import LengthCurve, LengthPoint
+from thalweg.identifiability.length_result import LengthCurve, LengthPoint
+from thalweg.identifiability.result import Certificate
 from thalweg.identifiability.trust import trust
 from thalweg.models.encode import position_limit
 from thalweg.models.load import Subject
 from thalweg.progress import progress
 
-LONGEST_PIECE = 512  # tokens, unless lengths are given
+MAX_PIECE_TOKENS = 512  # of the default lengths
+MEANS = ("rank", "null_share", "null_share_row_sum", "pearson", "spearman")
 
 
 def trust_by_length(
     subject: Subject, texts: Sequence[str], lengths: Sequence[int] | None = None, pieces: int = 4
 ) -> LengthCurve:
-    """Certificates of pieces of different lengths, cut from texts joined together (Brunner et al.'s figure).
+    """Certify pieces of different lengths, cut from the concatenated texts (Brunner et al.'s figure).
 
-    `lengths` are numbers of tokens, by default powers of two from 8 to what the model and the texts allow; for each,
-    up to `pieces` pieces from different places are taken.
+    `lengths` are numbers of tokens (default: powers of two from 8 up to the limits of the model and the texts). Each
+    length uses up to `pieces` pieces from different places.
     """
     cuts = pieces_of(subject, texts, lengths, pieces)
     points, provenance = [], {}
     with progress("lengths") as report:
-        for done, piece in enumerate(cuts):
-            found = trust(subject, piece)
-            provenance = found.provenance
-            counts, total = found.counts(), len(found.heads)
-
-            def mean(name: str, heads: Sequence[object] = found.heads) -> float:
-                return float(np.nanmean([getattr(one, name) for one in heads]))
-
-            points.append(
-                LengthPoint(
-                    len(found.tokens),
-                    *(mean(name) for name in ("rank", "null_share", "null_share_row_sum", "pearson", "spearman")),
-                    readable=counts["identifiable"] / total,
-                    readable_given_keys=(counts["identifiable"] + counts["identifiable given the keys"]) / total,
-                )
-            )
-            report(done + 1, len(cuts))
+        for done, piece in enumerate(cuts, 1):
+            certificate = trust(subject, piece)
+            provenance = certificate.provenance
+            points.append(_point(certificate))
+            report(done, len(cuts))
     return LengthCurve(tuple(points), provenance)
+
+
+def _point(certificate: Certificate) -> LengthPoint:
+    counts, heads = certificate.counts(), certificate.heads
+    means = {name: float(np.nanmean([getattr(head, name) for head in heads])) for name in MEANS}
+    return LengthPoint(
+        tokens=len(certificate.tokens),
+        **means,
+        identifiable=counts["identifiable"] / len(heads),
+        locally_unique=(counts["identifiable"] + counts["identifiable given the keys"]) / len(heads),
+    )
 
 
 def pieces_of(
     subject: Subject, texts: Sequence[str], lengths: Sequence[int] | None = None, pieces: int = 4
 ) -> list[list[int]]:
-    """Token ids of pieces of the given lengths, special tokens included, evenly spread over the beginning of the texts.
+    """Cut pieces of these lengths from the texts, as token ids with special tokens included.
 
-    As much is read as pieces of the largest length need; those of other lengths come from about the same places.
+    The pieces are evenly spread over the beginning of the texts, as far as pieces of the largest length reach, so that
+    pieces of different lengths come from similar places.
     """
     if subject.tokenizer is None:
-        raise InputError("pieces of text need a tokenizer; the model was loaded without one")
+        raise InputError("cutting texts into pieces needs a tokenizer; load the model with one")
     if pieces < 1:
-        raise InputError(f"pieces was given {pieces}; expected at least 1")
+        raise InputError(f"pieces must be at least 1, got {pieces}")
     if lengths is not None and not lengths:
         raise InputError("lengths is empty; expected numbers of tokens, or None for powers of two")
-    wanted = LONGEST_PIECE if lengths is None else max(lengths)
+    wanted = MAX_PIECE_TOKENS if lengths is None else max(lengths)
     limit = min(position_limit(subject.model) or wanted, wanted)
     before, content, after = _joined(subject, texts, pieces * limit)
     frame = len(before) + len(after)
     longest = min(limit, len(content) + frame)
     if lengths is None:
-        lengths = [2**power for power in range(3, LONGEST_PIECE.bit_length()) if frame < 2**power <= longest]
+        lengths = [2**power for power in range(3, MAX_PIECE_TOKENS.bit_length()) if frame < 2**power <= longest]
     if not lengths or not all(frame < length <= longest for length in lengths):
         raise InputError(
-            f"lengths {list(lengths)} were asked for; the texts have {len(content)} tokens, the model takes {limit} "
-            f"and adds {frame} of its own: expected lengths from {frame + 1} to {longest}"
+            f"lengths must be from {frame + 1} to {longest} tokens, got {list(lengths)}: the texts have {len(content)} "
+            f"tokens, the model takes {limit} and adds {frame} special ones"
         )
     cuts = []
     for length in lengths:
@@ -81,13 +83,13 @@ def pieces_of(
 
 
 def certified_length(subject: Subject, texts: Sequence[str], pieces: int = 4) -> tuple[int, int]:
-    """(the largest number of tokens at which all heads are determined, the largest that was tried).
+    """Find the largest number of tokens at which all heads are identifiable: (that length, the largest one tried).
 
-    Pieces of that length are cut from texts joined together and each is certified, by value spaces alone; the number is
-    found by halving, so that pieces of one token more were seen not to be, unless there were none. Tried is at most
-    one token more than values and row sums can tell apart.
+    Pieces of each length are cut from the concatenated texts and certified by their value spaces alone. The length is
+    found by bisection, so some piece with one more token has a head that is not identifiable, unless none was tried.
+    The largest length tried is at most one token more than values and row sums can determine.
     """
-    before, content, after = _joined(subject, texts, LONGEST_PIECE)
+    before, content, after = _joined(subject, texts, MAX_PIECE_TOKENS)
     frame = len(before) + len(after)
     shortest = [*before, *content[:1], *after]
     widest = max(block.attention.value.shape[-1] for block in subject.capture_one(shortest).blocks)
@@ -109,12 +111,12 @@ def certified_length(subject: Subject, texts: Sequence[str], pieces: int = 4) ->
 
 
 def _joined(subject: Subject, texts: Sequence[str], enough: int) -> tuple[list[int], list[int], list[int]]:
-    """Token ids of texts joined together, until there are enough, and what the tokenizer puts before and after."""
+    """Concatenate the token ids of texts until there are enough: (special prefix, content, special suffix)."""
     assert subject.tokenizer is not None
     content: list[int] = []
     before: list[int] = []
     after: list[int] = []
-    for text in (one for one in texts if one.strip()):
+    for text in filter(str.strip, texts):
         encoded = subject.tokenizer(text, return_special_tokens_mask=True, verbose=False)
         ids, special = list(encoded["input_ids"]), list(encoded["special_tokens_mask"])
         inside = [place for place, mark in enumerate(special) if not mark]

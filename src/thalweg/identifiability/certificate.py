@@ -1,4 +1,4 @@
-"""From a capture to a certificate for every head: what its attention is determined by, and how much has no effect."""
+"""Certify a capture: for every head, what its attention is determined by and how much of it has no effect."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,69 +7,73 @@ from functools import partial
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.stats import rankdata
 from torch import Tensor
 
 from thalweg.axes import HeadMaps
 from thalweg.capture.checks import block_checks
 from thalweg.capture.record import Block, Capture
 from thalweg.decompose.value_space import ValueSpace, value_space
+from thalweg.identifiability.effect_sums import EffectSums
 from thalweg.identifiability.keys import free_ambiguity, query_ambiguity
 from thalweg.identifiability.layer import certify_layer
 from thalweg.identifiability.result import Certificate, Head, Layer, Received, Verdict
-from thalweg.identifiability.sums import Sums
 from thalweg.progress import progress
+from thalweg.ranks import centred_ranks, correlations
 from thalweg.receipt import Check, Receipt
 
 ASSUMED = (
-    "a head's own output is known, and its values are those of this pass, their bias included",
-    "'given the keys' is a statement about small changes of the query, the keys being as they are",
+    "the output of each head is known, and its values, bias included, are those of this pass",
+    "'given the keys' refers to small query perturbations with the keys unchanged",
 )
+ASSUMED_MASK = "a key that gets no weight from any head counts as masked"  # where weights replace queries and keys
 
 Watch = Callable[[int, HeadMaps, HeadMaps], None]
 
 
 def certify(capture: Capture, layers: Sequence[int] | None = None, watch: Watch | None = None) -> Certificate:
-    """A certificate for every head of a capture, or of some of its layers.
+    """Certify every head of a capture, or of some of its layers.
 
-    `watch` is shown, for each layer and block of rows in turn, attention and what is left of it without the part that
-    has no effect, rows summing to one: they are not kept.
+    `watch(layer, weights, effective)` is called for each layer and chunk of rows with the attention weights and the
+    effective attention whose rows sum to one; neither is kept.
     """
+    chosen = range(len(capture.blocks)) if layers is None else layers
     heads: list[Head] = []
-    whole: list[Layer] = []
+    layer_figures: list[Layer] = []
     parity, errors, allowed = [], [], []
     with progress("certificate") as report:
-        chosen = range(len(capture.blocks)) if layers is None else layers
-        for done, number in enumerate(chosen):
+        for done, number in enumerate(chosen, 1):
             block = capture.blocks[number]
             space = value_space(block)
-            show = None if watch is None else partial(watch, number)
-            sums = _measure(block, space, _classes(capture, block), show)
+            sums = _measure(block, space, _kinds(capture, block), None if watch is None else partial(watch, number))
             heads += [_head(number, head, block, space, sums) for head in range(block.attention.heads)]
-            whole.append(certify_layer(number, block, space))
-            parity.append(sums.rows.parity)
-            errors.append(sums.rows.error)
+            layer_figures.append(certify_layer(number, block, space))
+            parity.append(sums.effect.parity)
+            errors.append(sums.effect.error)
             allowed.append(2 * space.cut)
-            report(done + 1, len(chosen))
+            report(done, len(chosen))
     checks = {
         **block_checks([capture.blocks[number] for number in chosen], tuple(parity)),
-        "effective_output": Check(tuple(errors), max(allowed)),  # of attention without its null component
+        "effective_output": Check(tuple(errors), max(allowed)),  # of attention without its null-space component
     }
-    names = tuple(block.name for block in capture.blocks)
     kept = any(block.attention.kept is not None for block in capture.blocks)
-    said = ASSUMED + (("a key to which no head gives any weight counts as hidden",) if kept else ())
-    receipt = Receipt(checks, {}, said)
-    return Certificate(tuple(heads), tuple(whole), names, capture.tokens, receipt, dict(capture.provenance))
+    return Certificate(
+        heads=tuple(heads),
+        layers=tuple(layer_figures),
+        blocks=tuple(block.name for block in capture.blocks),
+        tokens=capture.tokens,
+        receipt=Receipt(checks, {}, (*ASSUMED, ASSUMED_MASK) if kept else ASSUMED),
+        provenance=dict(capture.provenance),
+    )
 
 
 @dataclass(eq=False)
-class _Sums:
-    """What is added up over blocks of rows, for each head."""
+class _HeadSums:
+    """Sums over chunks of rows, for each head of one block."""
 
-    rows: Sums
-    ranks: Float[Tensor, "2 head"]  # sum of rank correlations, and of how many rows
-    received: Float[Tensor, "3 class head"]
-    classes: tuple[str, ...]
+    effect: EffectSums
+    ranks: Float[Tensor, "2 head"]  # sum of the rank correlations of rows, and number of rows that have one
+    received: Float[Tensor, "3 kind head"]
+    kinds: tuple[str, ...]
     given_keys: list[Int[Tensor, "head row"]] = field(default_factory=list)
     row_sums: list[Float[Tensor, "2 head"]] = field(default_factory=list)
 
@@ -77,58 +81,45 @@ class _Sums:
 def _measure(
     block: Block,
     space: ValueSpace,
-    classes: Mapping[str, Bool[Tensor, " key"]],
-    show: Callable[[HeadMaps, HeadMaps], None] | None = None,
-) -> _Sums:
+    kinds: Mapping[str, Bool[Tensor, " key"]],
+    watch: Callable[[HeadMaps, HeadMaps], None] | None = None,
+) -> _HeadSums:
     heads = block.attention.heads
     ranks = torch.zeros(2, heads, dtype=torch.float64)
-    sums = _Sums(Sums(heads), ranks, torch.zeros(3, len(classes), heads), tuple(classes))
-    members = torch.stack(list(classes.values()))  # [class key]
+    sums = _HeadSums(EffectSums(heads), ranks, torch.zeros(3, len(kinds), heads), tuple(kinds))
+    members = torch.stack(list(kinds.values()))  # [kind key]
     for rows, weights, parity in block.rows():
-        effective, with_sum = sums.rows.add_rows(space, rows, weights, parity)
-        if show is not None:
-            show(weights, with_sum)
-        seen = space.supports[rows].to(weights.device)
+        effective, with_sum = sums.effect.add_rows(space, rows, weights, parity)
+        if watch is not None:
+            watch(weights, with_sum)
         if effective is not weights:
-            sums.ranks += _rank_correlations(weights, effective, seen)
+            sums.ranks += _rank_correlations(weights, effective, space.supports[rows])
         totals = effective.sum(-1)  # [head row]
         sums.row_sums.append(torch.stack([totals.amin(1), totals.amax(1)]).cpu().double())
-        chosen = members.to(weights)
-        for number, one in enumerate((weights, effective, with_sum)):
-            sums.received[number] += (chosen @ one.sum(1).mT).cpu()  # [class head]
-        given = query_ambiguity(block.attention, space, rows, weights)
-        if given is not None:
-            sums.given_keys.append(given)
+        for number, maps in enumerate((weights, effective, with_sum)):
+            sums.received[number] += (members.to(weights) @ maps.sum(1).mT).cpu()  # [kind head]
+        ambiguity = query_ambiguity(block.attention, space, rows, weights)
+        if ambiguity is not None:
+            sums.given_keys.append(ambiguity)
     return sums
 
 
 def _rank_correlations(
-    weights: HeadMaps, effective: HeadMaps, seen: Bool[Tensor, "row key"]
+    weights: HeadMaps, effective: HeadMaps, visible: Bool[Tensor, "row key"]
 ) -> Float[Tensor, "2 head"]:
     """Spearman's correlation over the visible keys of each row: its sum over rows, and how many rows have one."""
-    first, second = (_ranks(one, seen) for one in (weights, effective))
-    product = (first * second).sum(-1)  # [head row]
-    size = np.sqrt((first**2).sum(-1) * (second**2).sum(-1))
-    known = size > 0  # a row of equal weights has no order
-    found = np.divide(product, size, out=np.zeros_like(size), where=known)
-    return torch.from_numpy(np.stack([found.sum(1), known.sum(1)]))
+    pairs = np.stack([weights.cpu().numpy(), effective.cpu().numpy()], -2)  # [head row 2 key]
+    rows = correlations(centred_ranks(pairs, visible.cpu().numpy()[:, None, :]))[..., 0, 1]  # [head row]
+    return torch.from_numpy(np.stack([np.nansum(rows, 1), (~np.isnan(rows)).sum(1)]))
 
 
-def _ranks(maps: HeadMaps, seen: Bool[Tensor, "row key"]) -> Float[np.ndarray, "head row key"]:
-    """Ranks of the visible weights of each row, ties shared, their mean subtracted; zero where hidden."""
-    visible = seen.cpu().numpy()
-    ranks = rankdata(np.where(visible, maps.cpu().numpy(), np.inf), axis=-1)
-    mean = (ranks * visible).sum(-1, keepdims=True) / visible.sum(-1, keepdims=True)
-    return (ranks - mean) * visible
-
-
-def _head(layer: int, head: int, block: Block, space: ValueSpace, sums: _Sums) -> Head:
+def _head(layer: int, head: int, block: Block, space: ValueSpace, sums: _HeadSums) -> Head:
     attention = block.attention
     queries, keys = space.supports.shape
     ambiguity = space.ambiguity[head]
     determined = int((ambiguity == 0).sum())
-    given = torch.cat(sums.given_keys, 1)[head] if sums.given_keys else None
-    null_share, null_share_row_sum = sums.rows.null_shares()[:, head].tolist()
+    given_keys = torch.cat(sums.given_keys, 1)[head] if sums.given_keys else None
+    null_share, null_share_row_sum = sums.effect.null_shares()[:, head].tolist()
     correlated, rows = sums.ranks[:, head].tolist()
     widest = int(space.supports.sum(-1).argmax())
     rank, rank_with_ones = int(space.rank[head, widest]), int(space.rank_with_ones[head, widest])
@@ -136,12 +127,12 @@ def _head(layer: int, head: int, block: Block, space: ValueSpace, sums: _Sums) -
     saturated = int(space.supports[widest].sum()) > capacity
     key_size = None if attention.key is None else attention.key.shape[-1]
     value_size = attention.value.shape[-1]
-    received = (sums.received[:, :, head] / queries).tolist()
+    received = (sums.received[:, :, head] / queries).T.tolist()  # [kind 3]
     row_sums = torch.stack(sums.row_sums)[:, :, head]
     return Head(
         layer=layer,
         head=head,
-        verdict=_verdict(queries, determined, given),
+        verdict=_verdict(queries, determined, given_keys),
         queries=queries,
         keys=keys,
         key_size=key_size,
@@ -155,8 +146,8 @@ def _head(layer: int, head: int, block: Block, space: ValueSpace, sums: _Sums) -
         ambiguity=int(ambiguity.max()),
         row_ambiguity=tuple(ambiguity.tolist()),
         rows_determined=determined,
-        ambiguity_given_keys=None if given is None else int(given.max()),
-        rows_determined_given_keys=None if given is None else int((given == 0).sum()),
+        ambiguity_given_keys=None if given_keys is None else int(given_keys.max()),
+        rows_determined_given_keys=None if given_keys is None else int((given_keys == 0).sum()),
         ambiguity_keys_free=(
             free_ambiguity(keys, key_size, value_size)
             if key_size is not None and queries == keys and space.everything
@@ -164,23 +155,21 @@ def _head(layer: int, head: int, block: Block, space: ValueSpace, sums: _Sums) -
         ),
         null_share=null_share,
         null_share_row_sum=null_share_row_sum,
-        pearson=sums.rows.pearson()[head],
+        pearson=sums.effect.pearson()[head],
         spearman=1.0 if not null_share else correlated / rows if rows else float("nan"),
         effective_row_sums=(float(row_sums[:, 0].min()), float(row_sums[:, 1].max())),
         longest=(rank if space.sinks else rank_with_ones) if saturated else capacity,
-        received={
-            name: Received(*(received[kind][number] for kind in range(3))) for number, name in enumerate(sums.classes)
-        },
+        received={kind: Received(*shares) for kind, shares in zip(sums.kinds, received, strict=True)},
     )
 
 
-def _verdict(queries: int, determined: int, given: Int[Tensor, " query"] | None) -> Verdict:
+def _verdict(queries: int, determined: int, given_keys: Int[Tensor, " query"] | None) -> Verdict:
     if determined == queries:
         return "identifiable"
-    return "identifiable given the keys" if given is not None and not given.any() else "not identifiable"
+    return "identifiable given the keys" if given_keys is not None and not given_keys.any() else "not identifiable"
 
 
-def _classes(capture: Capture, block: Block) -> dict[str, Bool[Tensor, " key"]]:
-    """The block's keys by the kind of token."""
+def _kinds(capture: Capture, block: Block) -> dict[str, Bool[Tensor, " key"]]:
+    """The block's keys by kind of token."""
     kinds = capture.tokens.kinds()[block.keys]
     return {name: torch.tensor([kind == name for kind in kinds]) for name in dict.fromkeys(kinds)}

@@ -1,10 +1,10 @@
-"""What a layer's output says about all its heads at once.
+"""How well a layer's output determines the attention of all its heads at once.
 
-A head's verdict takes its own output as known. From outside only the layer's output is seen, the sum of what the heads
-write. The rows that all heads have at one position could change together by (δ_1, …, δ_H) with Σ_h δ_h T_h = 0, each
-δ_h summing to zero: these have H·n − H − rank of the differences of all T_h, stacked, dimensions. Heads that are
-concatenated before an invertible W_O write into different directions, and nothing is added to what single heads leave
-open; heads that are added write into the same ones, and their outputs cannot be told apart.
+The verdict on a head assumes that the head's own output is known. Outside the layer only the sum of all head outputs
+is visible. The rows of all heads at one position can change together by (δ_1, …, δ_H) with Σ_h δ_h T_h = 0, each δ_h
+summing to zero: a space of dimension H·n − H − rank of the stacked differences of all T_h. Heads that are concatenated
+before an invertible W_O write into different directions, so this adds nothing to the ambiguity of single heads. Heads
+that are added write into the same directions, and their outputs cannot be separated.
 """
 
 import torch
@@ -16,10 +16,9 @@ from thalweg.numerics import double, working
 
 
 def certify_layer(number: int, block: Block, space: ValueSpace) -> Layer:
-    """Free dimensions at the position that sees most keys: head by head, and of all heads together.
+    """Count the free dimensions at the position with the most visible keys, head by head and jointly.
 
-    Each head's T is divided by its largest singular value, so that heads of all sizes count, and by the same cut as
-    alone.
+    Each head's T is divided by its largest singular value, so that heads of any size are judged by the same cut.
     """
     row = int(space.supports.sum(-1).argmax())
     values, projection = double(block.attention.values()), double(block.projection)

@@ -1,4 +1,4 @@
-"""All rows of attention that give the same output: a polytope, and what linear programs say about it."""
+"""The polytope of all attention rows with the same output, explored by linear programming."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from thalweg.decompose.value_space import ValueSpace
 from thalweg.numerics import double
 
 Row = Float[np.ndarray, " key"]
-FEASIBLE = 1e-9  # how far the solver may be from a constraint
-STARTS = 8  # from how many sides the farthest vertex is looked for, and how many large weights are tried again
+FEASIBLE = 1e-9  # tolerance of the solver's constraints
+STARTS = 8  # starting points of the search for the farthest vertex, and large weights that it flips
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The answer to one linear program. `gap` is how far its dual bound is from its value, whatever the solver says."""
+    """Solution of one linear program. `gap` is its value minus its dual bound, computed here, not by the solver."""
 
     row: Row
     value: float
@@ -28,10 +28,10 @@ class Solution:
 
 @dataclass(frozen=True, eq=False)
 class Polytope:
-    """The distributions x over the keys that a row sees with columnsᵀ·x = columnsᵀ·weights.
+    """The distributions x over the visible keys of a row with columnsᵀ·x = columnsᵀ·weights.
 
-    `columns` is an orthonormal basis of [T, 1] over these keys, `keys` their positions. Where the model has a sink,
-    it stands as one more key at the end, with no value.
+    `columns` is an orthonormal basis of [T, 1] over these keys, `keys` are their positions. An attention sink is one
+    more key at the end, without a value.
     """
 
     weights: Row
@@ -40,37 +40,37 @@ class Polytope:
 
     @property
     def dimension(self) -> int:
-        """How many independent directions lead from the row to others with the same output."""
+        """Number of independent directions from the row to others with the same output."""
         return self.columns.shape[0] - self.columns.shape[1]
 
     def minimise(self, objective: Row) -> Solution:
-        """The smallest value of a linear function, at a vertex; by HiGHS."""
+        """Minimise a linear function with HiGHS; the minimum is attained at a vertex."""
         if self.dimension == 0:
             return Solution(self.weights, float(objective @ self.weights), 0.0, "unique")
         shown = self.columns.T @ self.weights
         options = {"primal_feasibility_tolerance": FEASIBLE, "dual_feasibility_tolerance": FEASIBLE}
-        found = linprog(objective, A_eq=self.columns.T, b_eq=shown, bounds=(0, None), method="highs", options=options)
-        if found.status != 0:  # nothing is claimed beyond what holds for any distribution
-            return Solution(self.weights, float(objective.min()), np.inf, str(found.message))
-        # weak duality: y·b + min(0, min(c − columns·y)) is a lower bound, since x sums to one
-        duals = found.eqlin.marginals
+        result = linprog(objective, A_eq=self.columns.T, b_eq=shown, bounds=(0, None), method="highs", options=options)
+        if result.status != 0:  # fall back to the bound that holds for any distribution
+            return Solution(self.weights, float(objective.min()), np.inf, str(result.message))
+        # weak duality: y·b + min(0, min(c − columns·y)) is a lower bound because x sums to one
+        duals = result.eqlin.marginals
         slack = min(0.0, float((objective - self.columns @ duals).min()))
         bound = float(duals @ shown) + slack * float(self.weights.sum())
-        return Solution(np.maximum(found.x, 0.0), float(found.fun), float(found.fun) - bound, "optimal")
+        return Solution(np.maximum(result.x, 0.0), float(result.fun), float(result.fun) - bound, "optimal")
 
     def interval(self, key: int) -> tuple[Solution, Solution]:
-        """The smallest and the largest weight that one key (counted among those seen) could have."""
-        one = np.zeros(len(self.weights))
-        one[key] = 1.0
-        least, most = self.minimise(one), self.minimise(-one)
+        """The smallest and the largest possible weight of one key, counted among the visible ones."""
+        unit = np.zeros(len(self.weights))
+        unit[key] = 1.0
+        least, most = self.minimise(unit), self.minimise(-unit)
         return least, Solution(most.row, min(-most.value, 1.0), most.gap, most.status)
 
     def farthest(self) -> tuple[Row, float]:
-        """A vertex as far from the row as could be found, by total variation, and a bound on what could be.
+        """The vertex farthest from the row in total variation that a local search finds, and an upper bound.
 
-        The distance is Σ_j max(0, a_j − x_j). It is convex, so that its largest value is at a vertex, and finding
-        that is hard in general: here from several starts, and then from what one more or one less of the large
-        weights being lowered leads to. No vertex is farther than 1 − min aᵀx.
+        The distance Σ_j max(0, a_j − x_j) is convex, so a vertex attains its maximum, but finding that vertex is hard
+        in general. The search climbs from several starting points, then from the best vertex with one of the large
+        weights flipped between lowered and not lowered. No vertex is farther than 1 − min aᵀx.
         """
         first = self.minimise(self.weights)
         bound = max(0.0, float(self.weights.sum()) - (first.value - first.gap))
@@ -87,10 +87,10 @@ class Polytope:
         return best, bound
 
     def _climbed(self, objective: Row) -> Row:
-        """Ask the keys that lost weight to lose as much as they can, until that changes nothing more."""
+        """Minimise the total weight of the keys that lost weight, until nothing changes."""
         best = self.weights
-        while self._distance(found := self.minimise(objective).row) > self._distance(best) + FEASIBLE:
-            best = found
+        while self._distance(vertex := self.minimise(objective).row) > self._distance(best) + FEASIBLE:
+            best = vertex
             objective = (best < self.weights).astype(np.float64)
         return best
 
@@ -101,7 +101,7 @@ class Polytope:
         return np.argsort(-self.weights, kind="stable")[:STARTS]
 
     def _starts(self) -> Iterator[Row]:
-        """Objectives to start from: all weights as they are, single large ones, and a few halves taken at random."""
+        """Objectives to start from: all weights, single large ones, and random halves of the keys."""
         yield self.weights
         for key in self._largest()[: STARTS // 2]:
             yield np.eye(1, len(self.weights), key)[0]
@@ -111,7 +111,7 @@ class Polytope:
 
 
 def polytope(space: ValueSpace, head: int, query: int, weights: Float[Tensor, " key"]) -> Polytope:
-    """The polytope of one row, given its weights over all keys."""
+    """Build the polytope of one row from its weights over all keys."""
     seen = space.supports[query].numpy()
     row = double(weights).numpy()[seen]
     if space.sinks:
@@ -119,6 +119,6 @@ def polytope(space: ValueSpace, head: int, query: int, weights: Float[Tensor, " 
     return Polytope(row, space.columns(head, query).numpy(), np.flatnonzero(seen))
 
 
-def total_variation(one: Row, other: Row) -> float:
+def total_variation(first: Row, second: Row) -> float:
     """Half the sum of absolute differences: the mass that has to move."""
-    return 0.5 * float(np.abs(one - other).sum())
+    return 0.5 * float(np.abs(first - second).sum())

@@ -1,13 +1,10 @@
-"""How far attention can be believed: certificates of heads, intervals of weights, alternatives with the same output."""
+"""Certificates: whether the attention of every head is uniquely determined for one input."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from jaxtyping import Float, Int
-
-from thalweg.errors import InputError
+from thalweg.indices import check_index
 from thalweg.jsonable import jsonable
 from thalweg.receipt import Receipt
 from thalweg.tokens import Tokens
@@ -18,11 +15,16 @@ if TYPE_CHECKING:
 
 Verdict = Literal["identifiable", "identifiable given the keys", "not identifiable"]
 VERDICTS: tuple[Verdict, ...] = ("identifiable", "identifiable given the keys", "not identifiable")
+VERDICT_LABELS: dict[Verdict, str] = {
+    "identifiable": "identifiable",
+    "identifiable given the keys": "locally unique given the keys",
+    "not identifiable": "not identifiable",
+}
 
 
 @dataclass(frozen=True)
 class Received:
-    """The share of a head's attention that goes to some tokens: as it is, and without what has no effect."""
+    """Share of a head's attention that one kind of token receives: raw, effective, effective with row sums kept."""
 
     raw: float
     effective: float
@@ -31,20 +33,21 @@ class Received:
 
 @dataclass(frozen=True)
 class Head:
-    """What is known of one head's attention for one input.
+    """Identifiability figures of one head for one input.
 
-    - `rank` of T = V·W_O and `rank_with_ones` of [T, 1], for the row that sees most keys; `singular_values` relative
-      to the largest; those up to `cut` count as zero, and `gap` says how clear that is.
-    - `null_dimension`: of the left null space of T. `ambiguity`: dimension in which a row can move and stay a
-      distribution with the same output; any distribution is allowed. Both of the row where they are largest;
-      `row_ambiguity` is that of every row, since rows of causal and windowed heads see different keys.
-    - `ambiguity_given_keys`: what is left of it when a row must be a softmax of the head's own keys, for small
-      changes of the query; None where keys were not seen. `ambiguity_keys_free`: when queries and keys may both be
-      anything, counted for a head in general position; None where queries see different keys.
-    - `null_share`: norm of the part of attention without effect, relative to attention's; with `_row_sum` of the
-      part that could be missing while rows still sum to one. `pearson` and `spearman` between raw attention and
-      Brunner et al.'s effective one: over all weights, and of the order within rows, averaged.
-    - `longest`: a bound on the number of visible tokens at which this head's weights can be determined outright.
+    - `rank` of T = V·W_O and `rank_with_ones` of [T, 1], for the row with the most visible keys; `singular_values`
+      are relative to the largest. Values up to `cut` count as zero; `gap` is the ratio of the values on its two sides.
+    - `null_dimension`: dimension of the left null space of T. `ambiguity`: dimension of the distributions that give
+      the same output. Both are maxima over rows; `row_ambiguity` has every row, because rows of causal and windowed
+      heads see different keys.
+    - `ambiguity_given_keys`: the same when a row must be a softmax of the head's own keys, for small query
+      perturbations; None if the keys were not captured. `ambiguity_keys_free`: the same for the whole head when
+      queries and keys are both free, counted for a head in general position; None if queries see different keys.
+    - `null_share`: norm of the part of attention without effect, relative to attention's norm; `null_share_row_sum`:
+      the same for the part that can be removed while rows still sum to one. `pearson` and `spearman` compare raw
+      attention with the effective attention of Brunner et al.: over all weights, and as a mean over rows.
+    - `longest`: upper bound on the number of visible tokens for which this head can be identifiable.
+    - `received`: shares of attention by kind of token, as in `Tokens.kinds`.
     """
 
     layer: int
@@ -88,31 +91,31 @@ class Head:
         return jsonable({**asdict(self), "sentence": self.sentence()})
 
     def sentence(self) -> str:
-        """The verdict in plain language."""
+        """The verdict in words."""
         if self.determined:
             return (
-                f"{self.name}: no other attention gives this head's output; its weights can be read (that can hold for "
-                f"{self.longest} visible tokens at most)"
+                f"{self.name}: attention is uniquely determined by the head's output (possible up to {self.longest} "
+                "visible tokens)"
             )
-        first = (
-            f"{self.name}: {self.queries - self.rows_determined} of {self.queries} rows are not determined by their "
-            f"output, which leaves up to {self.ambiguity} dimensions free"
+        open_rows = (
+            f"{self.name}: {self.queries - self.rows_determined} of {self.queries} rows are not uniquely determined "
+            f"(up to {self.ambiguity} free dimensions)"
         )
         size = f"{self.null_share_row_sum:.0%} of its attention, by norm, has no effect"
         if self.verdict == "identifiable given the keys":
-            return f"{first}, but none as a softmax of its own keys, for small changes of the query; {size}"
+            return f"{open_rows}, but all are locally unique given the keys (small query perturbations); {size}"
         if self.rows_determined_given_keys is None:
-            return f"{first}; its keys were not seen, so nothing narrows that down; {size}"
+            return f"{open_rows}; its keys were not captured, so they cannot narrow this down; {size}"
         left = self.queries - self.rows_determined_given_keys
-        return f"{first}, {left} of them even as a softmax of its own keys; {size}"
+        return f"{open_rows}, {left} of them not even locally unique given the keys; {size}"
 
 
 @dataclass(frozen=True)
 class Layer:
-    """What the heads of one layer leave open, at the position that sees most keys.
+    """Free dimensions of the heads of one layer, at the position with the most visible keys.
 
-    `ambiguity_apart` adds up what each head leaves open when its own output is known; `ambiguity_together` is the
-    dimension in which all of them can change at once when only the layer's output is.
+    `ambiguity_apart` is the sum over heads when the output of each head is known; `ambiguity_together` is the dimension
+    in which the rows of all heads can change at once when only the layer's output is known.
     """
 
     layer: int
@@ -124,15 +127,15 @@ class Layer:
 
     @property
     def separable(self) -> bool:
-        """Whether the layer's output says no less about its heads than their own outputs do."""
+        """Whether the layer's output determines its heads as well as their own outputs do."""
         return self.ambiguity_together == self.ambiguity_apart
 
     def sentence(self) -> str:
-        """The limit in plain language."""
+        """The limit in words."""
         if self.separable:
-            return f"layer {self.layer}: its output tells the outputs of its heads apart"
+            return f"layer {self.layer}: its output determines the outputs of its heads"
         lost = self.ambiguity_together - self.ambiguity_apart
-        why = (
+        reason = (
             "its heads are added"
             if self.heads_added
             else "its projection is narrower than its heads"
@@ -140,15 +143,15 @@ class Layer:
             else "its projection is nearly singular"
         )
         return (
-            f"layer {self.layer}: {why}, and its output does not show all that they wrote. With it alone, a position's "
-            f"rows of all {self.heads} heads have {self.ambiguity_together} free dimensions together, {lost} more than "
-            "with the heads' own outputs"
+            f"layer {self.layer}: {reason}, so its output does not determine the outputs of its heads. Given the "
+            f"layer's output alone, the rows of all {self.heads} heads at one position have {self.ambiguity_together} "
+            f"free dimensions, {lost} more than given the output of each head"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Which heads can be read for this input, and which mislead."""
+    """Identifiability figures and verdicts of all heads for one input."""
 
     heads: tuple[Head, ...]
     layers: tuple[Layer, ...]
@@ -158,34 +161,33 @@ class Certificate:
     provenance: Mapping[str, str]
 
     def counts(self) -> dict[Verdict, int]:
-        """How many heads have each verdict."""
-        return {verdict: sum(one.verdict == verdict for one in self.heads) for verdict in VERDICTS}
+        """Number of heads with each verdict."""
+        return {verdict: sum(head.verdict == verdict for head in self.heads) for verdict in VERDICTS}
 
     def head(self, layer: int, head: int) -> Head:
-        """One head's figures; negative layers count from the top."""
-        if not -len(self.blocks) <= layer < len(self.blocks):
-            raise InputError(f"layer {layer} was asked for, expected 0 to {len(self.blocks) - 1}")
-        heads = [one for one in self.heads if one.layer == layer % len(self.blocks)]
-        if not 0 <= head < len(heads):
-            raise InputError(f"head {head} was asked for, expected 0 to {len(heads) - 1}")
-        return heads[head]
+        """The figures of one head; negative layers count from the top."""
+        layer = check_index("layer", layer, len(self.blocks), negative=True)
+        heads = [entry for entry in self.heads if entry.layer == layer]
+        return heads[check_index("head", head, len(heads))]
 
     def most_misleading(self, count: int = 5) -> tuple[Head, ...]:
-        """The heads with the largest share of attention that has no effect, largest first."""
-        unsure = [one for one in self.heads if not one.determined]
-        return tuple(sorted(unsure, key=lambda one: -one.null_share_row_sum)[:count])
+        """The heads with the largest share of attention without effect, largest first."""
+        ambiguous = [head for head in self.heads if not head.determined]
+        return tuple(sorted(ambiguous, key=lambda head: -head.null_share_row_sum)[:count])
 
     def summary(self) -> str:
-        """The whole model in three sentences."""
-        counts, total = self.counts(), len(self.heads)
-        longest = [one.longest for one in self.heads]
-        span = f"{min(longest)}" if min(longest) == max(longest) else f"{min(longest)} to {max(longest)}"
-        return (
-            f"{counts['identifiable']} of {total} heads can be read at {len(self.tokens)} tokens, because no other "
-            f"attention gives their output. {counts['identifiable given the keys']} more can be read if their keys are "
-            f"taken as given and only small changes of the query are thought of. {counts['not identifiable']} cannot. "
-            f"Weights can be determined outright for {span} visible tokens at most."
-        )
+        """The verdicts on all heads in a few sentences."""
+        counts, longest = self.counts(), {head.longest for head in self.heads}
+        sentences = [
+            f"{counts['identifiable']} of {len(self.heads)} heads have uniquely determined attention at "
+            f"{len(self.tokens)} tokens."
+        ]
+        if partly := counts["identifiable given the keys"]:
+            sentences.append(f"Another {partly} are locally unique given their keys (small query perturbations).")
+        if rest := counts["not identifiable"]:
+            sentences.append(f"The remaining {rest} are not identifiable.")
+        limit = " to ".join(str(bound) for bound in sorted({min(longest), max(longest)}))
+        return " ".join([*sentences, f"Attention can be uniquely determined for at most {limit} visible tokens."])
 
     def to_html(self) -> str:
         """A self-contained HTML page."""
@@ -199,7 +201,7 @@ class Certificate:
         return framed(self.to_html())
 
     def plot(self) -> "Figure":
-        """A matplotlib figure: verdicts and the share without effect, by layer and head."""
+        """A matplotlib figure: verdicts and null shares by layer and head."""
         from thalweg.identifiability.view import certificate_figure
 
         return certificate_figure(self)
@@ -215,185 +217,10 @@ class Certificate:
             "tokens": list(self.tokens.pieces),
             "summary": self.summary(),
             "counts": dict(self.counts()),
-            "most_misleading": [{"layer": one.layer, "head": one.head} for one in self.most_misleading()],
+            "most_misleading": [{"layer": head.layer, "head": head.head} for head in self.most_misleading()],
             "blocks": list(self.blocks),
-            "heads": [one.to_dict() for one in self.heads],
-            "layers": [{**asdict(one), "separable": one.separable} for one in self.layers],
+            "heads": [head.to_dict() for head in self.heads],
+            "layers": [{**asdict(layer), "separable": layer.separable} for layer in self.layers],
             "receipt": self.receipt.to_dict(),
-            "provenance": dict(self.provenance),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class Intervals:
-    """For some weights of one head, the smallest and largest value with the same head output: [entry] each.
-
-    `targets` and `sources` are positions of `tokens`. `statuses` counts the solver's answers; "unique" needed none.
-    """
-
-    layer: int
-    head: int
-    tokens: Tokens
-    targets: Int[np.ndarray, " entry"]
-    sources: Int[np.ndarray, " entry"]
-    weights: Float[np.ndarray, " entry"]
-    low: Float[np.ndarray, " entry"]
-    high: Float[np.ndarray, " entry"]
-    statuses: Mapping[str, int]
-    receipt: Receipt
-    provenance: Mapping[str, str]
-
-    @property
-    def widths(self) -> Float[np.ndarray, " entry"]:
-        return self.high - self.low
-
-    def __rich__(self) -> "RenderableType":
-        from thalweg.identifiability.view import intervals_text
-
-        return intervals_text(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """One entry per weight, ready for JSON."""
-        columns = zip(self.targets, self.sources, self.weights, self.low, self.high, strict=True)
-        return {
-            "layer": self.layer,
-            "head": self.head,
-            "tokens": list(self.tokens.pieces),
-            "intervals": [
-                {"target": int(t), "source": int(s), "weight": float(w), "low": float(low), "high": float(high)}
-                for t, s, w, low, high in columns
-            ],
-            "statuses": dict(self.statuses),
-            "receipt": self.receipt.to_dict(),
-            "provenance": dict(self.provenance),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class Alternative:
-    """Another attention of one head that the model cannot tell from its own: [target source] over all tokens.
-
-    `total_variation` is the mass that moved in each row, `at_most` what could at most be moved (one where that is not
-    known). `head_error` is how far the head's output moved, relative to the size of its values. `moved` is the
-    largest change of the model's `compared` output, relative to the largest, when it really runs with this
-    attention; `allowed` what rounding explains, `control` what as large a change in a random direction does.
-    """
-
-    targets: tuple[int, ...]
-    weights: Float[np.ndarray, "target source"]
-    total_variation: Float[np.ndarray, " target"]
-    at_most: Float[np.ndarray, " target"]
-    head_error: float
-    compared: str
-    moved: float
-    allowed: float
-    control: float
-
-    @property
-    def proved(self) -> bool:
-        """Whether attention moved and the model's output did not, though it does for a change as large at random."""
-        return self.moved <= self.allowed < self.control
-
-
-@dataclass(frozen=True, eq=False)
-class Alternatives:
-    """What one head could have attended to instead: any distribution, and softmaxes of its own keys."""
-
-    layer: int
-    head: int
-    tokens: Tokens
-    targets: tuple[int, ...]
-    weights: Float[np.ndarray, "target source"]
-    polytope: Alternative | None
-    keys: Alternative | None
-    missing: Mapping[str, str]  # why one of the two is not there
-    receipt: Receipt
-    provenance: Mapping[str, str]
-
-    def __rich__(self) -> "RenderableType":
-        from thalweg.identifiability.view import alternatives_text
-
-        return alternatives_text(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain lists and numbers, ready for JSON."""
-        found = {
-            name: jsonable(asdict(one)) for name in ("polytope", "keys") if (one := getattr(self, name)) is not None
-        }
-        return {
-            "layer": self.layer,
-            "head": self.head,
-            "tokens": list(self.tokens.pieces),
-            "targets": list(self.targets),
-            "weights": self.weights.tolist(),
-            **found,
-            "missing": dict(self.missing),
-            "receipt": self.receipt.to_dict(),
-            "provenance": dict(self.provenance),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class HeadReport:
-    """All about one head: its certificate, the intervals of its largest weights, and alternatives."""
-
-    head: Head
-    intervals: Intervals
-    alternatives: Alternatives
-
-    def __rich__(self) -> "RenderableType":
-        from thalweg.identifiability.view import head_report_text
-
-        return head_report_text(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All three, ready for JSON."""
-        return {
-            "head": self.head.to_dict(),
-            "intervals": self.intervals.to_dict(),
-            "alternatives": self.alternatives.to_dict(),
-        }
-
-
-@dataclass(frozen=True)
-class LengthPoint:
-    """All heads of one piece of text."""
-
-    tokens: int
-    rank: float
-    null_share: float
-    null_share_row_sum: float
-    pearson: float
-    spearman: float
-    readable: float
-    readable_given_keys: float
-
-
-@dataclass(frozen=True)
-class LengthCurve:
-    """Rank, null share and correlation against length: means over heads, one point per piece of text."""
-
-    points: tuple[LengthPoint, ...]
-    provenance: Mapping[str, str]
-
-    def lengths(self) -> list[tuple[LengthPoint, int]]:
-        """The mean point of every length, and from how many pieces."""
-        means = []
-        for length in sorted({one.tokens for one in self.points}):
-            group = [asdict(one) for one in self.points if one.tokens == length]
-            mean = {name: float(np.mean([one[name] for one in group])) for name in group[0] if name != "tokens"}
-            means.append((LengthPoint(tokens=length, **mean), len(group)))
-        return means
-
-    def __rich__(self) -> "RenderableType":
-        from thalweg.identifiability.view import length_curve_text
-
-        return length_curve_text(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Points and means, ready for JSON."""
-        return {
-            "points": [jsonable(asdict(one)) for one in self.points],
-            "means": [jsonable({**asdict(mean), "pieces": count}) for mean, count in self.lengths()],
             "provenance": dict(self.provenance),
         }

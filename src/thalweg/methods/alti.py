@@ -10,10 +10,10 @@ from thalweg.aggregate.rollout import rollout
 from thalweg.axes import Step
 from thalweg.capture.record import Block, Capture
 from thalweg.capture.target import Target
-from thalweg.decompose.attention_graph import check_head
 from thalweg.decompose.contribution_graph import contribution_graph
 from thalweg.decompose.contributions import head_proximity, proximity
 from thalweg.decompose.parts import decompose
+from thalweg.indices import check_index
 from thalweg.methods.params import option
 from thalweg.methods.registry import Maps, Traits, method
 
@@ -41,7 +41,7 @@ def alti(capture: Capture, target: Target, params: Params) -> Maps:
     """
     blocks = capture.upto(params.layer)
     if params.head is not None:
-        check_head(blocks[-1], params.head)
+        check_index("head", params.head, blocks[-1].attention.heads)
     graph = contribution_graph(capture, blocks, partial(proximity, measure=params.measure))
     steps = graph.steps
     if params.head is not None:

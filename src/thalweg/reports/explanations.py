@@ -7,9 +7,10 @@ import numpy as np
 
 from thalweg.attribution.explain import explain
 from thalweg.attribution.mixing import maps_from
+from thalweg.attribution.mixing_result import Mixing, MixingFigures
 from thalweg.attribution.mixing_sums import MixingSums
 from thalweg.attribution.packed import POOLED, PackedAttribution, pack_attribution
-from thalweg.attribution.result import Attribution, Mixing, MixingFigures
+from thalweg.attribution.result import Attribution
 from thalweg.capture.record import Capture
 from thalweg.errors import InputError, ThalwegError
 from thalweg.methods.registry import Traits, find_method

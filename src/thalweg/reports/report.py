@@ -6,7 +6,7 @@ from thalweg.attribution.packed import POOLED
 from thalweg.capture.record import Capture
 from thalweg.capture.target import TargetLike, find_target
 from thalweg.errors import InputError
-from thalweg.identifiability.result import Intervals
+from thalweg.identifiability.head_result import Intervals
 from thalweg.identifiability.trust import intervals as intervals_of_head
 from thalweg.models.encode import ModelInput
 from thalweg.models.load import Subject

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from thalweg.attribution.mixing_result import Mixing
 from thalweg.attribution.packed import PackedAttribution, headline, name_of
-from thalweg.attribution.result import Mixing
 from thalweg.drawing.packed import Packed
-from thalweg.identifiability.result import Certificate, Intervals
+from thalweg.identifiability.head_result import Intervals
+from thalweg.identifiability.result import Certificate
 from thalweg.tokens import Tokens
 
 if TYPE_CHECKING:

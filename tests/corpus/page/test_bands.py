@@ -11,8 +11,8 @@ from thalweg.corpus.page.bands import (
 )
 from thalweg.corpus.shard_store import Counts
 from thalweg.corpus.summary import Band
+from thalweg.identifiability.brief_certificate import BRIEF_VERDICTS
 from thalweg.identifiability.result import VERDICTS
-from thalweg.identifiability.value_certificate import BY_VALUES
 
 
 def test_line_when_a_band_is_unknown_then_skips_it() -> None:
@@ -40,4 +40,4 @@ def test_certificate_when_missing_then_the_reason_depends_on_the_job() -> None:
 
 
 def test_verdicts_when_drawn_then_each_has_a_class() -> None:
-    assert set(VERDICT_CLASSES) == {*VERDICTS, *BY_VALUES}
+    assert set(VERDICT_CLASSES) == {*VERDICTS, *BRIEF_VERDICTS}

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 from thalweg.corpus.summary import Band, Summary
 from thalweg.drawing.charts import Line, Point
+from thalweg.identifiability.brief_certificate import BRIEF_VERDICTS
 from thalweg.identifiability.result import VERDICTS
-from thalweg.identifiability.value_certificate import BY_VALUES
 
 VERDICT_CLASSES = {  # CSS classes
     **dict(zip(VERDICTS, ("yes", "partly", "no"), strict=True)),
-    **dict(zip(BY_VALUES, ("yes", "no"), strict=True)),
+    **dict(zip(BRIEF_VERDICTS, ("yes", "no"), strict=True)),
 }
 MIN_TEXTS = 10  # of a mean that is drawn as a filled point
 BAND_NOTE = (
