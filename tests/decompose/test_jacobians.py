@@ -26,8 +26,8 @@ def test_jacobians_when_attention_is_frozen_and_linear_then_have_their_closed_fo
     heads = torch.einsum("lhij,lhde->liejd", weights, maps)  # Σ_h α_ij W_hᵀ as [layer target width source width]
     steps = torch.eye(24) + heads.reshape(2, 24, 24)
 
-    def closed(whole: Tensor) -> Tensor:
-        return whole.reshape(4, 6, 4, 6).square().sum((1, 3)).sqrt()
+    def closed(jacobian: Tensor) -> Tensor:
+        return jacobian.reshape(4, 6, 4, 6).square().sum((1, 3)).sqrt()
 
     capture = frozen(weights, maps)
     expected = torch.stack([closed(torch.eye(24)), closed(steps[0]), closed(steps[1] @ steps[0])])
@@ -43,7 +43,7 @@ def test_shares_when_each_token_attends_to_itself_only_then_are_the_identity() -
 
 def test_model_when_something_goes_round_the_embedding_output_then_is_refused() -> None:
     capture = frozen(torch.eye(3)[None, None], torch.randn(1, 1, 5, 5), "the state depends on the text by another way")
-    with pytest.raises(tw.ModelError, match="by another way, so a derivative would miss a part"):
+    with pytest.raises(tw.ModelError, match="by another way, so a derivative would be incomplete"):
         jacobians(capture)
 
 
@@ -61,15 +61,15 @@ def test_model_when_a_layer_reads_the_embeddings_again_then_is_refused() -> None
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "bart"])
 def test_layer_zero_when_measured_then_is_the_identity(name: str) -> None:
-    found = jacobians(captured(BY_NAME[name]), rtol=None).norms[0]
-    torch.testing.assert_close(found, captured(BY_NAME[name]).width ** 0.5 * torch.eye(len(found)))
+    identity = jacobians(captured(BY_NAME[name]), rtol=None).norms[0]
+    torch.testing.assert_close(identity, captured(BY_NAME[name]).width ** 0.5 * torch.eye(len(identity)))
 
 
 @pytest.mark.parametrize("name", ["llama", "mistral", "gpt2", "bloom", "mixtral"])
 def test_jacobians_when_the_model_is_causal_then_are_lower_triangular(name: str) -> None:
-    found = jacobians(captured(BY_NAME[name]), rtol=None).norms
-    assert found.triu(1).abs().max() == 0
-    assert found.diagonal(dim1=1, dim2=2).min() > 0
+    norms = jacobians(captured(BY_NAME[name]), rtol=None).norms
+    assert norms.triu(1).abs().max() == 0
+    assert norms.diagonal(dim1=1, dim2=2).min() > 0
 
 
 def test_jacobians_when_differences_are_taken_by_hand_then_are_near() -> None:
@@ -100,34 +100,34 @@ def test_sketch_when_run_on_a_model_then_keeps_its_relative_error(shipped: tw.Su
     capture = shipped.capture("a witty movie.")
     exact = shares(jacobians(capture, rtol=None).norms)
     for rtol, rows in ((0.2, None), (0.05, None), (0.05, [0, 2, 4])):
-        found = jacobians(capture, rtol=rtol, rows=rows, seed=3)
-        assert found.errors.max() <= rtol
+        sketch = jacobians(capture, rtol=rtol, rows=rows, seed=3)
+        assert sketch.errors.max() <= rtol
         right = exact if rows is None else exact[-1:, rows]
-        away = (shares(found.norms) - right).abs() / right.clamp_min(NEGLIGIBLE / len(capture.tokens))
+        away = (shares(sketch.norms) - right).abs() / right.clamp_min(NEGLIGIBLE / len(capture.tokens))
         assert (away <= rtol).double().mean() >= CONFIDENCE
         assert away.max() <= 1.5 * rtol
 
 
 def test_sketch_when_all_directions_are_used_then_is_exact() -> None:
     capture = captured(BY_NAME["bert"])
-    found = jacobians(capture, rtol=1e-6)
-    assert found.most_directions == capture.width
-    torch.testing.assert_close(found.norms, jacobians(capture, rtol=None).norms, rtol=1e-4, atol=1e-5)
+    sketch = jacobians(capture, rtol=1e-6)
+    assert sketch.most_directions == capture.width
+    torch.testing.assert_close(sketch.norms, jacobians(capture, rtol=None).norms, rtol=1e-4, atol=1e-5)
 
 
 def test_sketch_when_it_would_need_most_directions_then_all_are_used_instead(shipped: tw.Subject) -> None:
     capture = shipped.capture("a witty movie.")
     assert isinstance(capture, Capture)
-    found = jacobians(capture, rtol=0.05)
-    assert found.most_directions == capture.width
-    assert not found.errors.any()
-    torch.testing.assert_close(found.norms, jacobians(capture, rtol=None).norms)
+    sketch = jacobians(capture, rtol=0.05)
+    assert sketch.most_directions == capture.width
+    assert not sketch.errors.any()
+    torch.testing.assert_close(sketch.norms, jacobians(capture, rtol=None).norms)
 
 
 def test_sketch_when_the_seed_is_the_same_then_is_the_same_and_leaves_everything_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("thalweg.decompose.jacobians.FOLDING", 1.0)
+    monkeypatch.setattr("thalweg.decompose.jacobians.FOLDED_COST", 1.0)
     subject = tiny_subject()
     capture = subject.capture(SENTENCE)
     before = snapshot(subject.model)
@@ -141,8 +141,8 @@ def test_memory_when_little_is_allowed_then_gives_the_same(monkeypatch: pytest.M
     family = BY_NAME["bart"]
     capture = tw.load(family.build()).capture(family.inputs(1, 2))
     assert isinstance(capture, Capture)
-    whole = jacobians(capture, rtol=0.5), jacobians(capture, rtol=None, rows=[3])
-    monkeypatch.setattr("thalweg.decompose.jacobians.ELEMENTS", 1)
+    together = jacobians(capture, rtol=0.5), jacobians(capture, rtol=None, rows=[3])
+    monkeypatch.setattr("thalweg.decompose.jacobians.BATCH_ELEMENTS", 1)
     pieces = jacobians(capture, rtol=0.5), jacobians(capture, rtol=None, rows=[3])
-    for one, other in zip(whole, pieces, strict=True):
-        torch.testing.assert_close(one.norms, other.norms, rtol=1e-4, atol=1e-5)
+    for expected, actual in zip(together, pieces, strict=True):
+        torch.testing.assert_close(actual.norms, expected.norms, rtol=1e-4, atol=1e-5)

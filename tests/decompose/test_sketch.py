@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from thalweg.decompose.sketch import CONFIDENCE, NEGLIGIBLE, sketched_norms
+from thalweg.decompose.sketch import CONFIDENCE, NEGLIGIBLE, exact_norms, sketched_norms
 
 
 def matrices(kind: str, generator: torch.Generator, owners: int = 4, others: int = 5, width: int = 48) -> Tensor:
@@ -26,21 +26,21 @@ def matrices(kind: str, generator: torch.Generator, owners: int = 4, others: int
 def test_error_bars_when_counted_over_many_seeds_then_cover_as_often_as_they_say(
     kind: str, rows_are_owners: bool
 ) -> None:
-    whole = matrices(kind, torch.Generator().manual_seed(1))
+    jacobians = matrices(kind, torch.Generator().manual_seed(1))
     axis = int(rows_are_owners)
-    norms = whole.square().sum((-2, -1)).sqrt()
+    norms = jacobians.square().sum((-2, -1)).sqrt()
     exact = norms / norms.sum(axis, keepdim=True)
     floor = NEGLIGIBLE / exact.shape[axis]
     covered = []
 
     def products(owners: Tensor, directions: Tensor) -> Tensor:
-        return torch.einsum("cord,cd->cor", whole[owners], directions)
+        return torch.einsum("cord,cd->cor", jacobians[owners], directions)
 
-    like = torch.zeros(1, whole.shape[-1], dtype=torch.float64)
+    like = torch.zeros(1, jacobians.shape[-1], dtype=torch.float64)
     for seed in range(150):
-        found = sketched_norms(
+        sketch = sketched_norms(
             products,
-            len(whole),
+            len(jacobians),
             64,
             like,
             lambda *_: None,
@@ -49,12 +49,37 @@ def test_error_bars_when_counted_over_many_seeds_then_cover_as_often_as_they_say
             rows_are_owners=rows_are_owners,
             worth=1.0,
         )
-        assert found is not None
-        made = found.norms / found.norms.sum(axis, keepdim=True)
-        away = (made - exact).abs() / exact.clamp_min(floor)
-        assert found.errors.max() <= 0.1
-        assert found.used.max() <= whole.shape[-1]
-        covered.append((away <= found.errors + 1e-12).double())
+        assert sketch is not None
+        shares = sketch.norms / sketch.norms.sum(axis, keepdim=True)
+        away = (shares - exact).abs() / exact.clamp_min(floor)
+        assert sketch.errors.max() <= 0.1
+        assert sketch.used.max() <= jacobians.shape[-1]
+        covered.append((away <= sketch.errors + 1e-12).double())
     rates = torch.stack(covered).mean(0)
     assert rates.mean() >= CONFIDENCE
     assert rates.min() >= CONFIDENCE - 0.05  # the worst of twenty entries, each counted 150 times
+
+
+def test_exact_norms_when_all_directions_are_multiplied_then_are_frobenius_norms() -> None:
+    blocks = torch.tensor([[[[3.0, 4.0]], [[0.0, 0.0]]], [[[1.0, 0.0]], [[0.0, 2.0]]]])  # [owner other result width]
+    done = []
+
+    def products(owners: Tensor, directions: Tensor) -> Tensor:
+        return torch.einsum("cord,cd->cor", blocks[owners], directions)
+
+    norms = exact_norms(products, 2, 3, torch.zeros(1, 2), lambda *progress: done.append(progress))
+    assert norms.tolist() == [[5.0, 0.0], [1.0, 2.0]]
+    assert done == [(3, 4), (4, 4)]
+
+
+def test_sketch_when_more_directions_than_it_is_worth_are_needed_then_is_given_up() -> None:
+    jacobians = matrices("low rank", torch.Generator().manual_seed(2))
+
+    def products(owners: Tensor, directions: Tensor) -> Tensor:
+        return torch.einsum("cord,cd->cor", jacobians[owners], directions)
+
+    like = torch.zeros(1, jacobians.shape[-1], dtype=torch.float64)
+    sketch = sketched_norms(
+        products, len(jacobians), 64, like, lambda *_: None, rtol=0.01, seed=0, rows_are_owners=True, worth=0.2
+    )
+    assert sketch is None

@@ -1,4 +1,4 @@
-"""Rank, null space and effective attention: invariants, closed forms, and the pseudo-inverse as second way."""
+"""Rank, null space and effective attention: invariants, closed forms, and the pseudo-inverse as a second way."""
 
 import pytest
 import torch
@@ -123,9 +123,9 @@ def test_value_space_when_the_projection_has_full_rank_then_is_that_of_the_value
 
 def test_value_space_when_a_constant_is_added_to_values_then_only_the_unconstrained_space_changes() -> None:
     values = random_values(1, 14, 4)
-    first, second = (value_space(head_block(one)) for one in (values, values + torch.arange(4.0)))
+    first, second = (value_space(head_block(shifted)) for shifted in (values, values + torch.arange(4.0)))
     assert not torch.allclose(null_projection(first, 0), null_projection(second, 0), atol=1e-3)
-    with_sum = [null_projection(one, 0) - torch.outer(one.ones[0], one.ones[0]) for one in (first, second)]
+    with_sum = [null_projection(space, 0) - torch.outer(space.ones[0], space.ones[0]) for space in (first, second)]
     torch.testing.assert_close(with_sum[0], with_sum[1], atol=1e-10, rtol=0)
 
 
@@ -168,16 +168,16 @@ def test_value_space_when_later_tokens_come_then_earlier_rows_of_a_causal_head_s
         part = {"query": query[:, :count], "key": key[:, :count]}
         return head_block(values[:, :count], projection, **part, causal=True)
 
-    short, whole = value_space(first(20)), value_space(first(300))
-    assert torch.equal(short.ambiguity, whole.ambiguity[:, :20])
+    short, long = value_space(first(20)), value_space(first(300))
+    assert torch.equal(short.ambiguity, long.ambiguity[:, :20])
     assert short.ambiguity[0].tolist() == [0] * 9 + list(range(1, 12))
     for row_sum in (False, True):
-        one = short.effective(ALL, first(20).weights(), row_sum)
-        other = whole.effective(ALL, first(300).weights(), row_sum)[:, :20, :20]
-        torch.testing.assert_close(one, other, atol=1e-4, rtol=0)
+        alone = short.effective(ALL, first(20).weights(), row_sum)
+        within = long.effective(ALL, first(300).weights(), row_sum)[:, :20, :20]
+        torch.testing.assert_close(alone, within, atol=1e-4, rtol=0)
     moves = [
-        query_ambiguity(one.attention, space, ALL, one.weights())
-        for one, space in ((first(20), short), (first(300), whole))
+        query_ambiguity(block.attention, space, ALL, block.weights())
+        for block, space in ((first(20), short), (first(300), long))
     ]
     assert moves[0] is not None
     assert moves[1] is not None
@@ -191,14 +191,14 @@ def test_value_space_when_in_single_precision_then_agrees_with_double(causal: bo
     projection = torch.randn(2, 6, 12, dtype=torch.float64, generator=generator(9))
     double = head_block(values, projection, query=query, key=key, causal=causal)
     single = head_block(values.float(), projection.float(), query=query.float(), key=key.float(), causal=causal)
-    one, other = value_space(double), value_space(single)
-    assert torch.equal(one.rank, other.rank)
-    assert torch.equal(one.rank_with_ones, other.rank_with_ones)
+    exact, rounded = value_space(double), value_space(single)
+    assert torch.equal(exact.rank, rounded.rank)
+    assert torch.equal(exact.rank_with_ones, rounded.rank_with_ones)
     for row_sum in (False, True):
-        expected = one.effective(ALL, double.weights(), row_sum)
-        found = other.effective(ALL, single.weights(), row_sum)
-        assert found.dtype == torch.float32
-        torch.testing.assert_close(found.double(), expected, atol=2e-5, rtol=0)
+        expected = exact.effective(ALL, double.weights(), row_sum)
+        effective = rounded.effective(ALL, single.weights(), row_sum)
+        assert effective.dtype == torch.float32
+        torch.testing.assert_close(effective.double(), expected, atol=2e-5, rtol=0)
 
 
 def test_effective_when_rows_are_one_hot_or_have_zeros_then_keeps_the_output() -> None:
@@ -245,9 +245,9 @@ def test_effective_when_prefixes_are_deficient_then_equals_the_pseudo_inverse() 
 def test_effective_when_asked_for_some_rows_then_gives_these_rows() -> None:
     block = head_block(random_values(2, 15, 4), causal=True)
     space, weights = value_space(block), block.weights()
-    whole = space.effective(ALL, weights)
+    full = space.effective(ALL, weights)
     part = space.effective(slice(6, 11), weights[:, 6:11])
-    torch.testing.assert_close(part, whole[:, 6:11], atol=1e-12, rtol=0)
+    torch.testing.assert_close(part, full[:, 6:11], atol=1e-12, rtol=0)
 
 
 def test_value_space_when_a_sink_takes_mass_then_rows_need_not_sum_to_one() -> None:
@@ -262,7 +262,7 @@ def test_value_space_when_heads_see_different_keys_then_is_refused() -> None:
     mask = torch.ones(2, 5, 5, dtype=torch.bool)
     mask[1, :, 0] = False
     block = head_block(random_values(2, 5, 3), mask=mask)
-    with pytest.raises(Exception, match="see different keys"):
+    with pytest.raises(Exception, match="different masks"):
         value_space(block)
 
 

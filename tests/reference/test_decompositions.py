@@ -15,19 +15,19 @@ each = pytest.mark.parametrize("family", PROVED, ids=lambda family: family.name)
 
 def blocks(family: Family) -> list:
     """The first block and the last, and of an encoder-decoder one of each role."""
-    found = {block.role: block for block in captured(family).blocks}
-    return [captured(family).blocks[0], *found.values()]
+    by_role = {block.role: block for block in captured(family).blocks}
+    return [captured(family).blocks[0], *by_role.values()]
 
 
 def columns(parts: Parts) -> torch.Tensor:
-    """All T_ij of a block at once, as the library makes them up from its pieces."""
+    """All T_ij of a block at once, composed from the library's pieces."""
     weights = parts.block.weights()
-    made = torch.einsum("hij,hjd->ijd", weights, parts.vectors) * parts.factor[:, None]
+    vectors = torch.einsum("hij,hjd->ijd", weights, parts.vectors) * parts.factor[:, None]
     if parts.mixes_itself:
-        here = torch.arange(len(made))
-        made[here, here] += parts.own
-        return made
-    return torch.cat([made, parts.own[:, None]], 1)
+        diagonal = torch.arange(len(vectors))
+        vectors[diagonal, diagonal] += parts.own
+        return vectors
+    return torch.cat([vectors, parts.own[:, None]], 1)
 
 
 @each
@@ -52,7 +52,7 @@ def test_parts_when_compared_with_the_literal_formula_then_are_the_same(family: 
 @pytest.mark.parametrize("order", [1, 2])
 def test_proximity_when_compared_with_the_literal_formula_then_is_the_same(family: Family, order: int) -> None:
     for block in blocks(family):
-        near = proximity(decompose(block), "l1" if order == 1 else "l2").double()
+        near = proximity(decompose(block), "l1" if order == 1 else "l2")[0].double()
         shares = near / near.sum(-1, keepdim=True)
         torch.testing.assert_close(shares, twins.alti_contributions(block, order), atol=1e-5, rtol=1e-4)
 
@@ -62,7 +62,7 @@ def test_norms_and_mixing_ratio_when_compared_with_the_literal_formula_then_are_
     for block in blocks(family):
         parts = decompose(block)
         expected, _ = twins.transformed_vectors(block)
-        torch.testing.assert_close(norms(parts).double(), expected.norm(dim=-1), atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(norms(parts)[0].double(), expected.norm(dim=-1), atol=1e-5, rtol=1e-4)
         torch.testing.assert_close(mixing_ratio(parts).double(), twins.mixing_ratio(block), atol=1e-5, rtol=1e-4)
 
 
