@@ -295,8 +295,5 @@ def _drawn(subject: Subject, text: str, chance: np.random.Generator) -> tuple[to
 def _transformed(block: Block, query: int, key: int) -> torch.Tensor:
     """T_i(x_j) of one query and one key."""
     parts = decompose(block)
-    for rows, weights in parts.rows():
-        if rows.start <= query < rows.stop:
-            attended = weights[:, query - rows.start, key] @ parts.vectors[:, key]  # [width]
-            return attended * parts.factor[query] + (parts.own[query] if query == key else 0)
-    raise AssertionError("every query is in some block of rows")
+    attended = block.weights()[:, query, key] @ parts.vectors[:, key]  # [width]
+    return attended * parts.factor[query] + (parts.own[query] if query == key else 0)

@@ -11,7 +11,7 @@ from tests.architectures import captured
 from tests.decompose.handmade import capture_of, handmade
 from tests.families import BY_NAME
 from thalweg.capture.target import Target
-from thalweg.decompose.attention_graph import AttentionGraph, attention_graph, block_weights, check_head
+from thalweg.decompose.attention_graph import AttentionGraph, attention_graph, block_weights
 
 WEIGHTS = torch.tensor([[0.0, 1.0], [0.5, 0.5]])
 TARGET = Target((0, 1))

@@ -94,9 +94,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_load_when_the_folder_is_broken_then_the_error_names_it(
-    folder: Path, tmp_path: Path, name: str
-) -> None:
+def test_load_when_the_folder_is_broken_then_the_error_names_it(folder: Path, tmp_path: Path, name: str) -> None:
     damage, facts = BROKEN[name]
     broken = tmp_path / "broken"
     shutil.copytree(folder, broken)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from thalweg.corpus.shard_store import Counts
 from thalweg.files.run_folder import RunHeader
+from thalweg.identifiability.brief_certificate import BRIEF_VERDICTS
 from thalweg.identifiability.result import VERDICTS
 
 if TYPE_CHECKING:

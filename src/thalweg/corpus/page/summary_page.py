@@ -1,6 +1,5 @@
 """The page of a summary: a header and one section per question."""
 
-
 from thalweg.corpus.page.agreement_section import agreement_section
 from thalweg.corpus.page.check_section import check_section
 from thalweg.corpus.page.head_section import head_section
