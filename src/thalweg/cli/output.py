@@ -113,7 +113,7 @@ def print_error(kind: str, message: str) -> None:
     """Print one readable line on stderr; with --debug the traceback of the current exception first."""
     from rich.markup import escape
 
-    from thalweg.drawing.terminal import printable
+    from thalweg.drawing.escaping import printable
 
     if _debug:
         traceback.print_exc()

@@ -7,7 +7,8 @@ from rich.text import Text
 from thalweg.corpus.query import QueryResult
 from thalweg.corpus.result import Corpus
 from thalweg.corpus.summary import Band, Summary, signed
-from thalweg.drawing.terminal import Fitted, printable
+from thalweg.drawing.escaping import printable
+from thalweg.drawing.terminal import Fitted
 
 MAX_LISTED = 3  # errors, and tokens per method; the page has more
 

@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from thalweg.drawing.terminal import printable
+from thalweg.drawing.escaping import printable
 from thalweg.faithfulness.rankers import is_floor, is_inverse
 from thalweg.faithfulness.registry import Metric
 from thalweg.faithfulness.result import Bench

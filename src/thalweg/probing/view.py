@@ -4,7 +4,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from thalweg.drawing.terminal import printable, receipt_text
+from thalweg.drawing.escaping import printable
+from thalweg.drawing.terminal import receipt_text
 from thalweg.probing.result import Probes, Recovery
 from thalweg.rates import LEVEL
 
