@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.faithfulness.cases import additive_case, key_word_case
+from tests.faithfulness.cases import Additive, additive_case, key_word_case
 from thalweg.faithfulness.effects import single_effects
 from thalweg.faithfulness.operators import OPERATORS, Operator
 
@@ -15,6 +15,8 @@ def test_effects_when_one_word_decides_then_only_it_has_one(operator: Operator) 
 
 def test_effects_when_padded_in_an_additive_model_then_have_the_sign_of_the_weights() -> None:
     case = additive_case()
-    weights = case.scorer.model.weights.detach().numpy()
+    model = case.scorer.model
+    assert isinstance(model, Additive)
+    weights = model.weights.detach().numpy()
     own = [weights[case.original.ids[position]] for position in case.removable]
     assert (np.sign(single_effects(case, "pad")) == np.sign(own)).all()

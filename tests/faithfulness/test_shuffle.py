@@ -23,4 +23,6 @@ def test_weights_when_shuffled_then_are_permuted_on_a_copy_by_the_seed() -> None
 
 def test_weights_when_shared_then_stay_shared() -> None:
     model = shuffle_weights(tiny_subject("gpt2"), 0).model
-    assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
+    output = model.get_output_embeddings()
+    assert output is not None
+    assert model.get_input_embeddings().weight is output.weight
