@@ -7,16 +7,19 @@ import torch
 import thalweg as tw
 from tests.architectures import captured
 from tests.families import BY_NAME
+from thalweg.capture.record import Capture
+from thalweg.decompose.contributions import head_proximity
+from thalweg.decompose.parts import decompose
 
 SENTENCE = "a gorgeous, witty, seductive movie."
 
 
 @pytest.mark.parametrize("method", ["alti", "norm_based"])
-def test_contributions_when_values_are_nothing_then_every_token_keeps_itself(method: str) -> None:
+def test_contributions_when_values_are_zero_then_every_token_keeps_itself(method: str) -> None:
     family = BY_NAME["llama"]
     model = family.build()
     subject = tw.load(model)
-    subject.capture(family.inputs(1, 7))  # learns the wiring while there is something to see
+    subject.capture(family.inputs(1, 7))  # learns the wiring while values are not zero
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "v_proj" in name:
@@ -33,16 +36,16 @@ def test_contributions_when_a_head_projects_to_nothing_then_it_has_no_share() ->
     subject = tw.load(model)
     capture = subject.capture(family.inputs(1, 7))
     assert isinstance(capture, Capture)
-    apart, own = head_proximity(decompose(capture.blocks[2]), "l1")
-    assert apart[1].abs().max() < 1e-4 * apart[0].max()
+    by_head, own = head_proximity(decompose(capture.blocks[2]), "l1")
+    assert by_head[1].abs().max() < 1e-4 * by_head[0].max()
     assert own.shape == (7,)
     shares_of = [tw.explain(subject, capture, "alti", "all", head=head).scores.sum(1) for head in range(4)]
     assert shares_of[1].max() < 1e-4
-    residual = (own / (apart.sum((0, 2)) + own)).numpy()
+    residual = (own / (by_head.sum((0, 2)) + own)).numpy()
     np.testing.assert_allclose(sum(shares_of) + residual, 1, atol=1e-5)
 
 
-def test_two_equal_tokens_when_asked_for_then_give_the_same_to_all_others() -> None:
+def test_tokens_when_equal_then_give_the_same_to_all_others() -> None:
     family = BY_NAME["bert"]
     model = family.build()
     with torch.no_grad():
@@ -62,7 +65,7 @@ def test_encoder_decoder_when_explained_then_source_and_prefix_share_each_token(
     assert source + prefix == pytest.approx(1, abs=1e-5)
 
 
-def test_rows_when_only_some_are_asked_for_then_are_those_of_all(shipped: tw.Subject) -> None:
+def test_rows_when_only_some_are_explained_then_are_those_of_all(shipped: tw.Subject) -> None:
     capture = shipped.capture(SENTENCE)
     everything = tw.explain(shipped, capture, "alti", "all").scores
     np.testing.assert_allclose(tw.explain(shipped, capture, "alti", [3, 1]).scores, everything[[3, 1]], atol=1e-6)

@@ -1,6 +1,11 @@
-"""Attention flow on real captures: bounds by rollout, SciPy as a second solver, and refusals."""
+"""Attention flow on real captures: bounded by rollout, and checked with SciPy's solver."""
+
+import os
+import subprocess
+import sys
 
 import numpy as np
+import pytest
 
 import thalweg as tw
 
@@ -17,7 +22,7 @@ def test_flow_when_rows_are_not_normalised_then_is_never_below_rollout(shipped: 
     np.testing.assert_allclose(flow.scores, checked.scores, atol=1e-6)
 
 
-def test_flow_when_only_the_first_layer_is_asked_then_is_its_capacities(shipped: tw.Subject) -> None:
+def test_flow_when_only_the_first_layer_is_explained_then_is_its_capacities(shipped: tw.Subject) -> None:
     capture = shipped.capture(SENTENCE)
     flow = tw.explain(shipped, capture, "attention_flow", "all", layer=0, normalise=False)
     weights = capture.blocks[0].weights().mean(0).numpy()
@@ -27,8 +32,13 @@ def test_flow_when_only_the_first_layer_is_asked_then_is_its_capacities(shipped:
 def test_attention_flow_when_run_then_torch_keeps_its_number_of_threads():
     code = (
         "import sys, torch, thalweg as tw\n"
-        "torch.set_num_threads(1)\n"  # numba would set its own number, if it were asked for that
+        "torch.set_num_threads(1)\n"  # numba.get_num_threads would set its own number
         "tw.explain(tw.load(), 'a gorgeous, witty movie.', 'attention_flow', -1)\n"
         "sys.exit(torch.get_num_threads() != 1)\n"
     )
     assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "NUMBA_NUM_THREADS": "2"}).returncode == 0
+
+
+def test_flow_when_raw_values_and_shares_are_requested_together_then_is_refused(shipped: tw.Subject) -> None:
+    with pytest.raises(tw.InputError, match=r"receptive_field.*normalise"):
+        tw.explain(shipped, SENTENCE, "attention_flow", receptive_field=True, normalise=False)

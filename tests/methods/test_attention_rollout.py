@@ -19,7 +19,7 @@ def test_attention_rollout_when_compared_with_all_paths_then_is_the_same(name: s
     np.testing.assert_allclose(result.scores, twins.attention_rollout(maps, residual).numpy(), atol=1e-6)
 
 
-def test_attention_rollout_when_one_head_is_chosen_then_it_stands_over_the_mean_of_those_below() -> None:
+def test_attention_rollout_when_one_head_is_chosen_then_is_multiplied_with_the_means_below() -> None:
     capture = captured(BY_NAME["bert"])
     maps = [block.weights().mean(0) for block in capture.blocks[:2]] + [capture.blocks[2].weights()[3]]
     result = tw.explain(tw.load(BY_NAME["bert"].build()), capture, "attention_rollout", "all", head=3)
@@ -69,3 +69,8 @@ def test_encoder_decoder_when_rolled_out_then_is_one_graph(name: str) -> None:
     assert 0 < result.scores[0, :source].sum() < 1
     flow = tw.explain(subject, capture, "attention_flow", normalise=False)
     assert (flow.scores[0] >= result.scores[0] - 1e-6).all()
+
+
+def test_receptive_field_when_weights_are_not_attention_then_is_refused(shipped: tw.Subject) -> None:
+    with pytest.raises(tw.InputError, match=r"receptive_field.*'effective'"):
+        tw.explain(shipped, "a witty movie.", "attention_rollout", receptive_field=True, weights="effective")

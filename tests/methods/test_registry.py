@@ -1,157 +1,140 @@
-"""Methods by name, and their parameters from Python and from a command line."""
+"""The registry: methods by name, traits that fit together, and the checks before a method runs."""
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
+import torch
 
 import thalweg as tw
+from tests.architectures import captured
+from tests.families import BY_NAME
+from thalweg.capture.record import Capture
 from thalweg.capture.target import Target
 from thalweg.methods.params import option, options
 from thalweg.methods.registry import (
     Maps,
     Method,
+    NameClashError,
     Traits,
     find_method,
     list_methods,
+    method,
+    model_kind,
 )
 
 
 @dataclass(frozen=True)
 class Params:
     count: int = option(3, "how many")
-    share: float = option(0.5, "how much")
-    head: int | None = option(None, "which")
-    norm: Literal["l1", "l2"] = option("l2", "which norm")
-    level: Literal[1, 2] | None = option(None, "which level")
-    name: str = option("x", "what name")
-    exact: bool = option(False, "to the last digit")
 
 
-def toy(capture: Any, target: Target, params: Params) -> Maps:
-    """What it says first.
+def toy(capture: Capture, target: Target, params: Params) -> Maps:
+    """Equal scores.
 
     And then some more.
     """
-    raise NotImplementedError
+    return Maps(torch.ones(len(target.positions), len(capture.tokens)))
 
 
 TOY = Method("toy", toy, Params, Traits(), "a paper", "nothing", "none")
 
 
-def made(**given: Any) -> Params:
-    return TOY.make_params(given)
-
-
-def test_params_when_nothing_is_given_then_are_the_defaults() -> None:
-    assert made() == Params()
-    assert asdict(made())["norm"] == "l2"
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "expected"),
-    [
-        ("count", 7, 7),
-        ("count", "7", 7),
-        ("count", "-7", -7),
-        ("share", 0.25, 0.25),
-        ("share", "0.25", 0.25),
-        ("share", 1, 1.0),
-        ("share", "1e-3", 0.001),
-        ("head", None, None),
-        ("head", "none", None),
-        ("head", "2", 2),
-        ("norm", "l1", "l1"),
-        ("level", None, None),
-        ("level", 2, 2),
-        ("level", "2", 2),
-        ("name", "7", "7"),
-        ("exact", True, True),
-        ("exact", "yes", True),
-        ("exact", "false", False),
-        ("exact", "no", False),
-    ],
-)
-def test_param_when_it_fits_then_is_read_with_its_type(name: str, given: object, expected: object) -> None:
-    found = getattr(made(**{name: given}), name)
-    assert found == expected
-    assert type(found) is type(expected)
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "expected"),
-    [
-        ("count", "seven", "a whole number"),
-        ("count", 7.0, "a whole number"),
-        ("count", "7.0", "a whole number"),
-        ("count", True, "a whole number"),
-        ("count", None, "a whole number"),
-        ("count", [7], "a whole number"),
-        ("count", "", "a whole number"),
-        ("share", "half", "a number"),
-        ("share", False, "a number"),
-        ("share", None, "a number"),
-        ("head", 1.5, "a whole number or none"),
-        ("norm", "l3", "l1 or l2"),
-        ("norm", "L1", "l1 or l2"),
-        ("norm", None, "l1 or l2"),
-        ("norm", ["l1"], "l1 or l2"),
-        ("level", 3, "1 or 2 or none"),
-        ("level", True, "1 or 2 or none"),
-        ("name", 7, "text"),
-        ("exact", "maybe", "yes or no"),
-        ("exact", None, "yes or no"),
-        ("exact", 2, "yes or no"),
-    ],
-)
-def test_param_when_it_does_not_fit_then_is_refused_with_what_does(name: str, given: object, expected: str) -> None:
-    with pytest.raises(tw.InputError) as caught:
-        made(**{name: given})
-    assert str(caught.value) == f"parameter {name!r} was given {given!r}; expected {expected}"
-
-
-def test_param_when_unknown_then_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(tw.InputError) as caught:
-        made(zeal=1, alpha=2)
-    message = str(caught.value)
-    assert message.startswith("toy has no parameter 'alpha'")
-    assert all(field.name in message for field in fields(Params))
-
-
-@pytest.mark.parametrize("name", ["", "alti2", "Attention_Rollout", "raw attention", "__init__"])
-def test_method_when_unknown_then_is_refused_with_the_known_ones(name: str) -> None:
+@pytest.mark.parametrize("name", ["", "Attention", "raw attention 2", "__init__"])
+def test_method_when_unknown_then_the_error_names_it_and_a_known_one(name: str) -> None:
     with pytest.raises(tw.InputError) as caught:
         find_method(name)
     assert repr(name) in str(caught.value)
-    assert "attention_rollout" in str(caught.value)
+    assert any(known in str(caught.value) for known in list_methods())
 
 
-def test_options_when_listed_then_say_default_type_and_meaning() -> None:
-    found = {one.name: (one.default, one.choices, one.meaning) for one in options(Params)}
-    assert found["count"] == (3, "a whole number", "how many")
-    assert found["head"] == (None, "a whole number or none", "which")
-    assert found["norm"] == ("l2", "l1 or l2", "which norm")
-    assert found["exact"] == (False, "yes or no", "to the last digit")
-    assert list(found) == [field.name for field in fields(Params)]
+def test_method_when_misspelt_then_the_error_suggests_the_closest() -> None:
+    with pytest.raises(tw.InputError, match="did you mean 'attention_rollout'"):
+        find_method("atention_rollout")
 
 
 def test_summary_when_there_are_more_lines_then_is_the_first() -> None:
-    assert TOY.summary == "What it says first."
+    assert TOY.summary == "Equal scores."
 
 
 def test_methods_when_listed_then_are_sorted_complete_and_cannot_be_changed() -> None:
     known = list_methods()
     assert list(known) == sorted(known)
-    assert len(known) >= 2
-    for name, one in known.items():
-        assert name == one.name == one.function.__name__
-        assert one.summary
-        assert one.summary.endswith((".", ":")) or len(one.summary) < 100
-        assert one.paper
-        assert one.cost
-        assert one.guarantee
-        assert find_method(name) is one
-        assert one.params() == one.make_params({})
-        assert all(choice.meaning for choice in options(one.params))
+    assert len(known) >= 11
+    for name, entry in known.items():
+        assert name == entry.name == entry.function.__name__
+        assert entry.summary.endswith(".")
+        assert entry.paper
+        assert entry.cost
+        assert entry.guarantee
+        assert find_method(name) is entry
+        assert entry.params() == entry.make_params({})
+        assert all(choice.meaning for choice in options(entry.params))
     with pytest.raises(TypeError):
         known["mine"] = TOY  # pyright: ignore[reportIndexIssue]
+
+
+@pytest.mark.parametrize(
+    ("traits", "words"),
+    [
+        ({"signed": True, "rows_sum_to_one": True}, "signed"),
+        ({"chain": "product"}, "chain='product'"),
+        ({"layer_maps": "steps"}, "layer_maps='steps'"),
+        ({"layer_maps": "cumulative", "chain": "product"}, "cumulative"),
+        ({"serves": frozenset()}, "encoder-decoder, single sequence"),
+        ({"serves": frozenset({"images"})}, "images"),
+    ],
+)
+@pytest.mark.usefixtures("as_a_user")
+def test_traits_when_they_contradict_each_other_then_are_refused(traits: dict[str, Any], words: str) -> None:
+    with pytest.raises(tw.InputError, match=words):
+        Traits(**traits)
+
+
+def test_traits_when_lengths_are_limited_then_say_what_is_affordable() -> None:
+    limited = Traits(max_tokens=10, max_tokens_all_targets=5)
+    assert [limited.affordable(count) for count in (10, 11)] == [True, False]
+    assert [limited.affordable_for_all_targets(count) for count in (5, 6)] == [True, False]
+    assert Traits().affordable(10**6)
+    assert Traits().affordable_for_all_targets(10**6)
+
+
+def test_model_kind_when_there_are_two_sequences_then_is_encoder_decoder() -> None:
+    assert model_kind(captured(BY_NAME["bert"])) == "single sequence"
+    assert model_kind(captured(BY_NAME["bart"])) == "encoder-decoder"
+
+
+def test_run_when_traits_rule_the_model_out_then_the_function_is_not_called() -> None:
+    single = replace(TOY, traits=Traits(serves=frozenset({"single sequence"})))
+    with pytest.raises(tw.InputError, match="toy does not support encoder-decoder"):
+        single.run(captured(BY_NAME["bart"]), Target((0,)), Params())
+    logit = replace(TOY, traits=Traits(signed=True, explains_logit=True))
+    with pytest.raises(tw.InputError, match="toy explains a logit, but the model returns no logits"):
+        logit.run(captured(BY_NAME["nomic_bert"]), Target((0,)), Params())
+    assert single.run(captured(BY_NAME["bert"]), Target((0,)), Params()).scores.shape == (1, 12)
+
+
+def test_run_when_scores_have_the_wrong_shape_then_is_refused_with_both_shapes() -> None:
+    def narrow(capture: Capture, target: Target, params: Params) -> Maps:
+        return Maps(torch.ones(1, 3))
+
+    with pytest.raises(tw.ProofError, match=r"\(1, 3\).*\(2, 12\)"):
+        replace(TOY, function=narrow).run(captured(BY_NAME["bert"]), Target((0, 1)), Params())
+
+
+@pytest.mark.usefixtures("own_registry")
+def test_decorator_when_a_name_is_taken_by_another_module_then_is_refused_with_both() -> None:
+    def alti(capture: Capture, target: Target, params: Params) -> Maps:
+        raise NotImplementedError
+
+    with pytest.raises(NameClashError, match=rf"'alti'.*thalweg\.methods\.alti and {__name__}"):
+        method(params=Params, traits=Traits(), paper="none", cost="none", guarantee="none")(alti)
+    assert list_methods()["alti"].function.__module__ == "thalweg.methods.alti"
+
+
+@pytest.mark.usefixtures("own_registry")
+def test_decorator_when_maps_are_cumulative_then_params_need_a_start() -> None:
+    traits = Traits(layer_maps="cumulative")
+    with pytest.raises(tw.InputError, match=r"'toy'.*'start'"):
+        method(params=Params, traits=traits, paper="none", cost="none", guarantee="none")(toy)
+    assert "toy" not in list_methods()
