@@ -6,7 +6,7 @@ from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-# Some virtual machines announce AMX and then trap on it, which kills bfloat16 products.
+# Some virtual machines announce AMX but trap on it, which kills bfloat16 products.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
 
 import jaxtyping
@@ -22,7 +22,7 @@ from tests.families import BOS, EOS, PAD, VOCABULARY, randomise
 
 logging.set_verbosity_error()
 logging.disable_progress_bar()
-torch.set_num_threads(1)  # the models of the tests are tiny: a second thread only waits
+torch.set_num_threads(1)  # the models of the tests are tiny: a second thread would only wait
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
@@ -58,7 +58,7 @@ def pooling() -> tw.Subject:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The labelled texts beside the project; in CI they must be there."""
+    """The folder of labelled texts beside the project; required in CI."""
     folder = Path(__file__).parents[2] / "shared" / "data"
     if not folder.is_dir():
         missing(f"no shared data at {folder}")
@@ -67,7 +67,7 @@ def shared_data() -> Path:
 
 @contextmanager
 def unchecked() -> Iterator[None]:
-    """Without the type checks of a test run."""
+    """Switch off the type checks of a test run."""
     jaxtyping.config.update("jaxtyping_disable", True)
     try:
         yield
@@ -77,14 +77,14 @@ def unchecked() -> Iterator[None]:
 
 @pytest.fixture
 def as_a_user() -> Iterator[None]:
-    """Without type checks, which would speak before the library does."""
+    """Switch off type checks, which would raise before the library does."""
     with unchecked():
         yield
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    """The command in this process, as a user has it: without the type checks of a test run."""
+    """Run the command in this process, without the type checks of a test run."""
     from thalweg.cli.main import main
 
     monkeypatch.setenv("COLUMNS", "120")
@@ -105,8 +105,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> I
         yield command
 
 
-def missing(what: str) -> None:
-    """Skip on a laptop, fail in CI: there nothing is passed over in silence."""
+def missing(reason: str) -> None:
+    """Skip on a laptop, fail in CI, where nothing may be skipped silently."""
     if os.environ.get("CI"):
-        pytest.fail(what)
-    pytest.skip(what)
+        pytest.fail(reason)
+    pytest.skip(reason)

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -36,18 +35,19 @@ def shout(text: Annotated[str, typer.Argument(help="Text to shout")], words: Wor
 """
 
 
+@pytest.mark.usefixtures("as_a_user")
 def test_command_when_a_file_is_added_then_needs_no_other_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "shout.py").write_text(TOY)
     monkeypatch.setattr(commands, "__path__", [*commands.__path__, str(tmp_path)])
-    monkeypatch.delitem(sys.modules, "thalweg.cli.commands.shout", raising=False)
     listed = CliRunner().invoke(build_app(), ["--help"])
     assert "Print a text in capitals" in listed.stdout
     assert "explain" in listed.stdout
     done = CliRunner().invoke(build_app(), ["shout", "the cat", "--words"])
     assert (done.exit_code, done.stdout) == (0, "['THE', 'CAT']\n")
     assert "Merge tokens into words" in CliRunner().invoke(build_app(), ["shout", "--help"]).stdout
+    del sys.modules["thalweg.cli.commands.shout"]
 
 
 def test_commands_when_listed_then_are_the_modules_of_their_folder(run: Run) -> None:
@@ -61,7 +61,7 @@ def test_commands_when_listed_then_are_the_modules_of_their_folder(run: Run) -> 
 def test_option_when_shown_in_help_then_has_a_text(run: Run, name: str) -> None:
     """Texts are written in the imperative, and none is missing."""
     command = typer.main.get_command(build_app())
-    assert isinstance(command, click.Group)
+    assert isinstance(command, typer.core.TyperGroup)
     for option in command.commands[name].params:
         assert getattr(option, "help", "")
         assert not getattr(option, "help", "").endswith(".") or option.name == "help"
@@ -88,7 +88,7 @@ MISTAKES = {
     ),
     "wrong_value": (("explain", "the cat", "--layer", "top"), ("layer", "'top'")),
     "layer_out_of_range": (("explain", "the cat", "--layer", "7"), ("layer 7", "0 to 2")),
-    "head_out_of_range": (("explain", "the cat", "--head", "4"), ("head 4", "0 to 3")),
+    "head_out_of_range": (("explain", "the cat", "--head", "4"), ("head", "4", "0 to 3")),
     "target_out_of_range": (("explain", "the cat", "--target", "4"), ("4", "0 to 3")),
     "target_unknown": (("explain", "the cat", "--target", "zebra"), ("'zebra'", "cat")),
     "target_text": (("explain", "the cat", "--target-text", "a dog"), ("target_text",)),
@@ -105,7 +105,7 @@ MISTAKES = {
     "trust_of_nothing": (("trust",), ("either a text or --lengths",)),
     "trust_of_two_things": (("trust", "the cat", "--lengths", "texts.txt"), ("either a text or --lengths",)),
     "trust_layer_alone": (("trust", "the cat", "--layer", "0"), ("--head", "go together")),
-    "trust_head_out_of_range": (("trust", "the cat", "--layer", "0", "--head", "4"), ("head 4", "0 to 3")),
+    "trust_head_out_of_range": (("trust", "the cat", "--layer", "0", "--head", "4"), ("head", "4", "0 to 3")),
     "trust_target_without_head": (("trust", "the cat", "--target", "cat"), ("--layer and --head",)),
     "trust_missing_file": (("trust", "--lengths", "/nowhere.txt"), ("cannot read", "/nowhere.txt")),
     "trust_folder_as_file": (("trust", "--lengths", "/tmp"), ("cannot read", "/tmp")),

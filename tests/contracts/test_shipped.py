@@ -1,4 +1,4 @@
-"""The model that ships does what its card says."""
+"""The bundled model performs as its card says."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ import thalweg as tw
 from thalweg.models.load import DEFAULT_FOLDER
 
 
-def test_shipped_model_when_measured_then_is_as_good_as_its_card_says(shipped: tw.Subject, shared_data: Path) -> None:
+def test_bundled_model_when_measured_then_has_the_accuracy_of_its_card(shipped: tw.Subject, shared_data: Path) -> None:
     lines = (shared_data / "sst2_sentences" / "dev.tsv").read_text().splitlines()[1:]
     rows = [line.split("\t") for line in lines]
     assert len(rows) == 872
@@ -20,15 +20,15 @@ def test_shipped_model_when_measured_then_is_as_good_as_its_card_says(shipped: t
         texts, labels = zip(*rows[start : start + 64], strict=True)
         with torch.no_grad():
             logits = shipped.model(**shipped.tokenizer(list(texts), return_tensors="pt", padding=True)).logits
-        said = [("negative", "positive")[int(i)] for i in logits.argmax(-1)]
-        right += sum(a == b for a, b in zip(said, labels, strict=True))
+        predicted = [("negative", "positive")[int(i)] for i in logits.argmax(-1)]
+        right += sum(a == b for a, b in zip(predicted, labels, strict=True))
     card = re.search(r"SST-2 dev \|[^|]*\| ([0-9.]+) %", (DEFAULT_FOLDER / "README.md").read_text())
     assert card is not None
     assert abs(100 * right / len(rows) - float(card[1])) < 0.06
     assert right / len(rows) >= 0.82
 
 
-def test_shipped_model_when_weighed_then_is_small_and_has_small_heads(shipped: tw.Subject) -> None:
+def test_bundled_model_when_inspected_then_is_small_and_has_small_heads(shipped: tw.Subject) -> None:
     files = {path.name: path.stat().st_size for path in DEFAULT_FOLDER.iterdir()}
     assert sum(files.values()) <= 12_000_000
     assert not any(name.endswith((".bin", ".pt", ".pkl")) for name in files)

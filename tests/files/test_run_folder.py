@@ -106,6 +106,8 @@ def test_folder_when_it_holds_foreign_files_then_is_refused_untouched(tmp_path: 
     assert contents(tmp_path) == {"thesis.txt": b"mine"}
     with pytest.raises(tw.InputError, match="is a file"):
         start(tmp_path / "thesis.txt")
+    with pytest.raises(tw.InputError, match=r"cannot create the folder .*thesis\.txt/run: Not a directory"):
+        start(tmp_path / "thesis.txt" / "run")
     with pytest.raises(tw.InputError, match="not the folder of a bench run"):
         read_header(tmp_path, KIND)
 

@@ -136,7 +136,10 @@ def open_run(
         _check_same(path, read_header(path, kind), header)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path / LOCK, timeout=0)
+    except OSError as error:
+        raise InputError(f"cannot create the folder {path}: {error.strerror or error}") from error
+    lock = FileLock(path / LOCK, timeout=0)
+    try:
         lock.acquire()
     except Timeout as error:
         raise InputError(f"another process is writing to {path}; wait for it, or choose another folder") from error

@@ -99,7 +99,7 @@ def test_json_when_written_to_a_file_then_is_the_result(run: Run, model: str, tm
     assert (done.code, done.err) == (0, "")
     written = json.loads(path.read_text(encoding="utf-8"))
     assert written["sources"]["pieces"] == ["[CLS]", "the", "😀", "cat", "[SEP]"]
-    assert ESCAPE not in done.out
+    assert "\x1b" not in done.out
 
 
 def test_save_when_used_then_the_file_can_be_loaded(run: Run, model: str, tmp_path: Path) -> None:
