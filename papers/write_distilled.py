@@ -16,10 +16,10 @@ import thalweg as tw
 from thalweg.encoders import IdentifiableForSequenceClassification, config_like, inherit
 from thalweg.encoders.training.batches import predict
 from thalweg.encoders.training.data import LabelledTexts
-from thalweg.encoders.training.measure import Asked, gold_of
+from thalweg.encoders.training.measure import Predictions, gold_of
 from thalweg.encoders.training.measure import figures as measure
 from thalweg.encoders.training.plan import Combine, TrainingPlan
-from thalweg.encoders.training.result import Figures
+from thalweg.encoders.training.result import ClassifierFigures
 from thalweg.encoders.training.tokenizer import token_ids
 from thalweg.encoders.training.train import train
 from thalweg.files.tables import read_labelled
@@ -50,7 +50,12 @@ text of 128 tokens, relative to the largest, median over heads: it tells how cle
 
 
 def row(
-    name: str, subject: Subject, figures: Figures, logits: torch.Tensor, original: torch.Tensor, text: list[int]
+    name: str,
+    subject: Subject,
+    figures: ClassifierFigures,
+    logits: torch.Tensor,
+    original: torch.Tensor,
+    text: list[int],
 ) -> str:
     smallest = np.median([head.singular_values[-1] for head in tw.trust(subject, text).heads])
     same = float((logits.argmax(1) == original.argmax(1)).double().mean())
@@ -78,8 +83,8 @@ def main() -> None:
     def logits_of(subject: Subject) -> dict[str, torch.Tensor]:
         return {name: predict(subject.model, rows, 0) for name, rows in ids.items()}
 
-    def predictions(logits: dict[str, torch.Tensor]) -> list[Asked]:
-        return [Asked(logits[name], gold_of(parts[name].labels, labels)) for name in ("dev", "test")]
+    def predictions(logits: dict[str, torch.Tensor]) -> list[Predictions]:
+        return [Predictions(logits[name], gold_of(parts[name].labels, labels)) for name in ("dev", "test")]
 
     before = logits_of(original)
     print(INTRODUCTION)

@@ -1,12 +1,16 @@
-"""Examples whose label hangs on one word, and tiny classifiers that learn it."""
+"""Examples whose label depends on one word, tiny classifiers that learn it, and a run folder."""
 
 import random
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 from thalweg.encoders.training.data import LabelledTexts
 from thalweg.encoders.training.plan import TrainingPlan
+from thalweg.encoders.training.result import KIND
+from thalweg.files.run_folder import RunFolder, open_run
 
 WORDS = "the a film story was about some people in town with dogs and cats who walked home late at night".split()
 CUES = {"good": ("lovely", "witty"), "bad": ("dull", "stale")}
@@ -16,13 +20,13 @@ TINY = TrainingPlan(
 
 
 def cued(count: int = 120, seed: int = 0) -> LabelledTexts:
-    """Sentences of four to eleven words, one of which says it all."""
-    chance = random.Random(seed)
+    """Sentences of four to eleven words, one of which determines the label."""
+    rng = random.Random(seed)
     texts, labels = [], []
     for _ in range(count):
-        label = chance.choice(sorted(CUES))
-        words: list[str] = chance.choices(WORDS, k=chance.randint(3, 10))
-        words.insert(chance.randint(0, len(words)), chance.choice(CUES[label]))
+        label = rng.choice(sorted(CUES))
+        words: list[str] = rng.choices(WORDS, k=rng.randint(3, 10))
+        words.insert(rng.randint(0, len(words)), rng.choice(CUES[label]))
         texts.append(" ".join(words))
         labels.append(label)
     return LabelledTexts(texts, labels)
@@ -46,3 +50,8 @@ def tiny_bert(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return BertForSequenceClassification(config)
+
+
+def training_run(folder: Path, seed: int = 0) -> AbstractContextManager[RunFolder]:
+    """A run folder for the parts of training that write checkpoints."""
+    return open_run(folder, KIND, {"seed": seed}, {})

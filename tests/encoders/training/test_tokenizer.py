@@ -1,4 +1,4 @@
-"""Tokenizers that are learnt: the same from the same texts, and at home in transformers."""
+"""Learnt tokenizers: deterministic, and readable by transformers."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import thalweg as tw
 from tests.encoders.training.corpus import cued
 from tests.tiny import byte_level, wordpiece
 from thalweg.digests import tokenizer_digest
-from thalweg.encoders.training.tokenizer import SPECIAL, learn_tokenizer, prepared, token_ids
+from thalweg.encoders.training.tokenizer import SPECIAL, learn_tokenizer, prepare_tokenizer, token_ids
 
 TEXTS = cued(200).texts
 
@@ -21,8 +21,8 @@ def test_tokenizer_when_learnt_again_then_is_the_same() -> None:
     assert len(first) == 80
 
 
-def test_tokenizer_when_learnt_then_reads_words_whatever_their_case(tmp_path: Path) -> None:
-    tokenizer = prepared(learn_tokenizer([*TEXTS, "été été"], 200), 8)
+def test_tokenizer_when_learnt_then_ignores_case_and_can_be_saved(tmp_path: Path) -> None:
+    tokenizer = prepare_tokenizer(learn_tokenizer([*TEXTS, "été été"], 200), 8)
     vocabulary = tokenizer.get_vocab()
     assert [vocabulary[piece] for piece in SPECIAL] == list(range(5))
     assert {"lovely", "##e", "a"} <= set(vocabulary)
@@ -35,7 +35,7 @@ def test_tokenizer_when_learnt_then_reads_words_whatever_their_case(tmp_path: Pa
     assert again.model_max_length == 8
 
 
-def test_ids_when_texts_are_long_then_are_cut_between_special_tokens() -> None:
+def test_ids_when_texts_are_long_then_are_truncated_between_special_tokens() -> None:
     tokenizer = learn_tokenizer(TEXTS, 200)
     long, short = token_ids(tokenizer, ["the film " * 20, "a film"], 6)
     assert (len(long), len(short)) == (6, 4)
@@ -43,24 +43,27 @@ def test_ids_when_texts_are_long_then_are_cut_between_special_tokens() -> None:
 
 
 def test_texts_when_they_have_no_tokens_then_are_refused() -> None:
-    with pytest.raises(tw.InputError, match="no tokens of its own"):
+    with pytest.raises(tw.InputError, match=r"'\\u200b' has no tokens"):
         token_ids(learn_tokenizer(TEXTS, 200), ["a film", "\u200b"], 6)
 
 
-def test_tokenizer_when_given_then_stays_as_it_was() -> None:
-    given = wordpiece()
-    names = list(given.model_input_names)
-    prepared(given, 16)
-    assert given.model_input_names == names
-    assert given.model_max_length > 16
-    given = byte_level()
-    given.pad_token = None
+def test_tokenizer_when_prepared_then_the_original_is_unchanged() -> None:
+    original = wordpiece()
+    names = list(original.model_input_names)
+    prepare_tokenizer(original, 16)
+    assert original.model_input_names == names
+    assert original.model_max_length > 16
+
+
+def test_tokenizer_when_it_has_no_padding_token_then_is_refused() -> None:
+    tokenizer = byte_level()
+    tokenizer.pad_token = None
     with pytest.raises(tw.InputError, match="no padding token"):
-        prepared(given, 16)
+        prepare_tokenizer(tokenizer, 16)
 
 
-def test_described_when_a_tokenizer_was_used_with_padding_then_is_the_same() -> None:
-    """A run must be found again, whatever its tokenizer was asked to do in between."""
+def test_digest_when_a_tokenizer_was_used_with_padding_then_is_the_same() -> None:
+    """A run must resume whatever its tokenizer was used for in between."""
     tokenizer = learn_tokenizer(["a witty film", "a dull film"] * 3, 200)
     backend: Any = getattr(tokenizer, "backend_tokenizer")  # noqa: B009 - not every tokenizer has one
     before = tokenizer_digest(tokenizer)

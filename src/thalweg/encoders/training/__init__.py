@@ -1,1 +1,1 @@
-"""Classifiers from a table of texts and labels, trained so that a run can be killed, resumed and repeated."""
+"""Training of text classifiers with identifiable attention: reproducible, and resumable after a kill."""

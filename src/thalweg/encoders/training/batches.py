@@ -1,4 +1,4 @@
-"""Texts of similar length together, so that little is padded, and what a model says to them."""
+"""Batches of texts of similar length, which need little padding, and a model's logits for them."""
 
 import random
 from collections.abc import Sequence
@@ -11,21 +11,21 @@ from torch import Tensor, nn
 
 from thalweg.progress import progress
 
-BLOCK = 8192  # texts that are sorted by length at once
-PREDICTED = 4096  # padded tokens that run at once where no gradients are kept
+SORTED_TEXTS = 8192  # sorted by length at a time
+PREDICTION_TOKENS = 4096  # padded tokens per batch without gradients
 
 
-def batches(ids: Sequence[Sequence[int]], tokens: int, chance: random.Random) -> list[list[int]]:
+def batches(ids: Sequence[Sequence[int]], tokens: int, rng: random.Random) -> list[list[int]]:
     """Row numbers of batches of similar length, each of at most `tokens` padded tokens, or of one text."""
-    order = chance.sample(range(len(ids)), len(ids))
-    found: list[list[int]] = []
-    for start in range(0, len(order), BLOCK):
-        found.append([])
-        for row in sorted(order[start : start + BLOCK], key=lambda row: len(ids[row])):
-            if found[-1] and (len(found[-1]) + 1) * len(ids[row]) > tokens:
-                found.append([])
-            found[-1].append(row)
-    return chance.sample(found, len(found))
+    order = rng.sample(range(len(ids)), len(ids))
+    groups: list[list[int]] = []
+    for start in range(0, len(order), SORTED_TEXTS):
+        groups.append([])
+        for row in sorted(order[start : start + SORTED_TEXTS], key=lambda row: len(ids[row])):
+            if groups[-1] and (len(groups[-1]) + 1) * len(ids[row]) > tokens:
+                groups.append([])
+            groups[-1].append(row)
+    return rng.sample(groups, len(groups))
 
 
 def logits_of(model: nn.Module, ids: Sequence[Sequence[int]], pad: int) -> Float[Tensor, "text label"]:
@@ -42,24 +42,24 @@ def logits_of(model: nn.Module, ids: Sequence[Sequence[int]], pad: int) -> Float
 def predict(
     model: nn.Module, ids: Sequence[Sequence[int]], pad: int, label: str | None = None
 ) -> Float[Tensor, "text label"]:
-    """The logits of all texts, with the model in evaluation mode and afterwards in the mode it was in.
+    """The logits of all texts in evaluation mode; the model's mode is restored afterwards.
 
-    A label asks for a progress bar, of which there can be one at a time.
+    A `label` shows a progress bar.
     """
     mode = model.training
     model.eval()
     rows: list[int] = []
-    parts: list[Tensor] = []
+    logits: list[Tensor] = []
     try:
-        with progress(label) if label else nullcontext(_silent) as report:
-            for some in batches(ids, PREDICTED, random.Random(0)):
-                parts.append(logits_of(model, [ids[row] for row in some], pad).float().cpu())
-                rows += some
+        with progress(label) if label else nullcontext(_no_report) as report:
+            for batch in batches(ids, PREDICTION_TOKENS, random.Random(0)):
+                logits.append(logits_of(model, [ids[row] for row in batch], pad).float().cpu())
+                rows += batch
                 report(len(rows), len(ids))
     finally:
         model.train(mode)
-    return torch.cat(parts)[torch.tensor(rows).argsort()]
+    return torch.cat(logits)[torch.tensor(rows).argsort()]
 
 
-def _silent(done: int, total: int) -> None:
-    """Report to nobody."""
+def _no_report(done: int, total: int) -> None:
+    """Ignore progress."""

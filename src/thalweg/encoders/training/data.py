@@ -1,4 +1,4 @@
-"""Labelled texts, and which of them a model learns from, is chosen by, and is tested on."""
+"""Labelled texts, and their split into training, validation and test examples."""
 
 import random
 import re
@@ -9,7 +9,7 @@ from thalweg.digests import text_digest
 from thalweg.errors import InputError
 from thalweg.files.tables import is_unicode
 
-SHOWN = 8  # labels that an error names
+SHOWN_LABELS = 8  # in an error
 
 
 @dataclass(frozen=True)
@@ -25,30 +25,34 @@ class LabelledTexts:
 
     def __post_init__(self) -> None:
         for name in ("texts", "labels"):
-            given = getattr(self, name)
-            if isinstance(given, str) or not all(isinstance(one, str) for one in given):
-                raise InputError(f"{name} were given as {type(given).__name__}; expected a list of texts")
-            object.__setattr__(self, name, tuple(given))
-            odd = [place for place, one in enumerate(given) if not is_unicode(one)]
-            if odd:
-                raise InputError(f"{len(odd)} {name} are not valid Unicode, the first at place {odd[0]}")
-            empty = [place for place, one in enumerate(given) if not one.strip()]
-            if empty:
-                raise InputError(f"{len(empty)} {name} are empty, the first at place {empty[0]}: leave them out")
+            values = getattr(self, name)
+            if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+                raise InputError(f"{name} must be a list of strings, got {type(values).__name__}")
+            object.__setattr__(self, name, tuple(values))
+            for fault, rows in (
+                ("are not valid Unicode", [row for row, value in enumerate(values) if not is_unicode(value)]),
+                ("are empty", [row for row, value in enumerate(values) if not value.strip()]),
+            ):
+                if rows:
+                    raise InputError(f"{len(rows)} {name} {fault}, the first at index {rows[0]}; remove them")
         if len(self.texts) != len(self.labels) or not self.texts:
-            raise InputError(f"{len(self.texts)} texts and {len(self.labels)} labels were given; expected one for each")
+            raise InputError(
+                f"expected as many texts as labels, and at least one, got {len(self.texts)} texts and "
+                f"{len(self.labels)} labels"
+            )
 
-    def at(self, places: Sequence[int]) -> "LabelledTexts":
-        return LabelledTexts([self.texts[place] for place in places], [self.labels[place] for place in places])
+    def at(self, rows: Sequence[int]) -> "LabelledTexts":
+        """Select examples by index."""
+        return LabelledTexts([self.texts[row] for row in rows], [self.labels[row] for row in rows])
 
     def digest(self) -> str:
-        """The same for the same examples in the same order."""
+        """Digest of the examples in their order."""
         return text_digest([*self.texts, *self.labels])
 
 
 @dataclass(frozen=True)
-class Data:
-    """Examples by what they are for; every label of any of them is learnt."""
+class LabelledSplits:
+    """Training, validation and test examples; every label occurs in training."""
 
     training: LabelledTexts
     validation: LabelledTexts
@@ -58,58 +62,66 @@ class Data:
         known = dict.fromkeys(self.training.labels)
         if len(known) < 2:
             raise InputError(
-                f"all {len(self.training.texts)} training examples have the label {next(iter(known))!r}; a classifier "
-                "needs two labels or more"
+                f"a classifier needs at least two labels, but all {len(self.training.texts)} training examples have "
+                f"the label {next(iter(known))!r}"
             )
         for name, examples in (("validation", self.validation), ("test", self.test)):
             unseen = [label for label in dict.fromkeys(examples.labels if examples else ()) if label not in known]
             if unseen:
                 raise InputError(
-                    f"the {name} examples have labels that training has not: {listed(unseen)}; training has "
+                    f"the {name} examples have labels that the training examples lack: {listed(unseen)}; training has "
                     f"{listed(sorted(known))}"
                 )
 
     @staticmethod
     def of(
         examples: LabelledTexts, validation: LabelledTexts | None, test: LabelledTexts | None, share: float, seed: int
-    ) -> "Data":
-        """As they were given; without validation examples, a share of the examples is kept apart for it by lot."""
+    ) -> "LabelledSplits":
+        """Use the validation examples, or without them hold out a random share of the examples."""
         if validation is not None:
-            return Data(examples, validation, test)
+            return LabelledSplits(examples, validation, test)
         training, validation = split(examples, share, seed)
-        return Data(training, validation, test)
+        return LabelledSplits(training, validation, test)
+
+    @property
+    def by_name(self) -> dict[str, LabelledTexts]:
+        """The splits that exist, by name."""
+        splits = {"training": self.training, "validation": self.validation, "test": self.test}
+        return {name: examples for name, examples in splits.items() if examples is not None}
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels in order: as numbers where all are whole numbers."""
-        found = set(self.training.labels)
-        whole = all(re.fullmatch(r"-?[0-9]+", label) for label in found)
-        return tuple(sorted(found, key=lambda label: (int(label) if whole else 0, label)))
+        """The sorted labels, in numerical order if all are integers."""
+        labels = set(self.training.labels)
+        integers = all(re.fullmatch(r"-?[0-9]+", label) for label in labels)
+        return tuple(sorted(labels, key=lambda label: (int(label) if integers else 0, label)))
 
 
 def split(examples: LabelledTexts, share: float, seed: int) -> tuple[LabelledTexts, LabelledTexts]:
-    """(training, validation): of each label its share by lot, and at least one example of each to learn from."""
-    places: dict[str, list[int]] = {}
-    for place, label in enumerate(examples.labels):
-        places.setdefault(label, []).append(place)
-    chance = random.Random(seed)
-    held: list[int] = []
-    for label in sorted(places):
-        chance.shuffle(places[label])
-        held += places[label][: min(round(share * len(places[label])), len(places[label]) - 1)]
-    if not held:
-        largest = max(sorted(places), key=lambda label: len(places[label]))
-        if len(places[largest]) < 2:
+    """(training, validation): a random share of each label, with at least one training example of each."""
+    rows_by_label: dict[str, list[int]] = {}
+    for row, label in enumerate(examples.labels):
+        rows_by_label.setdefault(label, []).append(row)
+    rng = random.Random(seed)
+    held_out: list[int] = []
+    for label in sorted(rows_by_label):
+        rows = rows_by_label[label]
+        rng.shuffle(rows)
+        held_out += rows[: min(round(share * len(rows)), len(rows) - 1)]
+    if not held_out:
+        largest = max(sorted(rows_by_label), key=lambda label: len(rows_by_label[label]))
+        if len(rows_by_label[largest]) < 2:
             raise InputError(
-                f"{len(examples.texts)} examples were given, none of them with the same label; expected enough of each "
-                "to learn from some and choose by others"
+                f"a split needs a label with at least two examples, but all {len(examples.texts)} examples have "
+                "different labels"
             )
-        held = places[largest][:1]
-    apart = set(held)
-    kept = [place for place in range(len(examples.texts)) if place not in apart]
-    return examples.at(kept), examples.at(sorted(held))
+        held_out = rows_by_label[largest][:1]
+    excluded = set(held_out)
+    kept = [row for row in range(len(examples.texts)) if row not in excluded]
+    return examples.at(kept), examples.at(sorted(held_out))
 
 
 def listed(labels: Sequence[str]) -> str:
-    """Labels as an error names them."""
-    return ", ".join(map(repr, labels[:SHOWN])) + (f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else "")
+    """Labels in an error, the first few of many."""
+    rest = len(labels) - SHOWN_LABELS
+    return ", ".join(map(repr, labels[:SHOWN_LABELS])) + (f" and {rest} more" if rest > 0 else "")

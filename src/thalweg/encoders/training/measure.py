@@ -1,4 +1,4 @@
-"""How often a classifier is right, and how far its attention can be read."""
+"""Figures of a classifier: its accuracy, and the identifiability of its attention."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,51 +8,54 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from thalweg.encoders.training.loop import Score
-from thalweg.encoders.training.result import Figures
-from thalweg.identifiability.by_length import certified_length, trust
+from thalweg.encoders.training.loop import ValidationScore
+from thalweg.encoders.training.result import ClassifierFigures
+from thalweg.identifiability.by_length import certified_length
 from thalweg.identifiability.result import Head, Layer
+from thalweg.identifiability.trust import trust
 from thalweg.models.load import Subject
 from thalweg.progress import progress
 from thalweg.rates import Rate, Tally
 
-CERTIFIED = 8  # texts, the longest ones
+CERTIFIED_TEXTS = 8  # the longest ones
 
 Ids = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """What a classifier said to some texts, and what would have been right."""
+class Predictions:
+    """The logits of a classifier for some texts, and their gold labels."""
 
     logits: Float[Tensor, "text label"]
     gold: Int[Tensor, " text"]
 
-    def score(self) -> Score:
-        right = (self.logits.argmax(1) == self.gold).double().mean()
-        return Score(float(cross_entropy(self.logits.double(), self.gold)), float(right))
+    def score(self) -> ValidationScore:
+        hits = self.logits.argmax(1) == self.gold
+        return ValidationScore(float(cross_entropy(self.logits.double(), self.gold)), float(hits.double().mean()))
 
     def accuracy(self) -> Rate:
-        """The share of texts that were told right, with its interval: each text counts for itself."""
+        """The share of correct predictions with its interval; texts count as independent."""
         tally = Tally()
         for hit in (self.logits.argmax(1) == self.gold).float():
             tally.add(hit[None])
         return tally.rate()
 
 
-def figures(subject: Subject, texts: Sequence[str], ids: Ids, validation: Asked, test: Asked | None) -> Figures:
-    """All that is said of a classifier; `ids` are those of the validation `texts` for its own tokenizer."""
-    longest = sorted(ids, key=len, reverse=True)[:CERTIFIED]
+def figures(
+    subject: Subject, texts: Sequence[str], ids: Ids, validation: Predictions, test: Predictions | None
+) -> ClassifierFigures:
+    """Measure a classifier; `ids` are the token ids of the validation `texts` with its own tokenizer."""
+    longest = sorted(ids, key=len, reverse=True)[:CERTIFIED_TEXTS]
     heads: list[Head] = []
     layers: list[Layer] = []
     with progress("certifying") as report:
         for done, row in enumerate(longest, 1):
-            found = trust(subject, list(row))
-            heads += found.heads
-            layers += found.layers
+            certificate = trust(subject, list(row))
+            heads += certificate.heads
+            layers += certificate.layers
             report(done, len(longest))
     certified, tried = certified_length(subject, texts)
-    return Figures(
+    return ClassifierFigures(
         validation=validation.accuracy(),
         test=None if test is None else test.accuracy(),
         parameters=sum(weight.numel() for weight in subject.model.parameters()),
@@ -66,6 +69,6 @@ def figures(subject: Subject, texts: Sequence[str], ids: Ids, validation: Asked,
 
 
 def gold_of(labels: Sequence[str], known: Sequence[str]) -> Int[Tensor, " text"]:
-    """The number of each label."""
-    numbers = {label: number for number, label in enumerate(known)}
-    return torch.tensor([numbers[label] for label in labels])
+    """The index of each label among the known ones."""
+    indices = {label: index for index, label in enumerate(known)}
+    return torch.tensor([indices[label] for label in labels])

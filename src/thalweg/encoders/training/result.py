@@ -1,29 +1,34 @@
-"""What a training led to: how well the classifier does, how far its attention can be read, and how it got there."""
+"""The result of a training run: accuracy, identifiability and history of the classifier."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from thalweg.encoders.inherit import Inherited
 from thalweg.encoders.training.loop import Epoch
-from thalweg.encoders.training.storage import RESULT, read_result
 from thalweg.errors import InputError
+from thalweg.files.run_folder import RunFolder, RunKind
 from thalweg.rates import Rate
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+KIND = RunKind("training", 3)
+RESULT = "training.json"
+
 
 @dataclass(frozen=True)
-class Figures:
+class ClassifierFigures:
     """A classifier in numbers.
 
-    `certified_length` is the largest number of tokens at which the weights of all heads are determined, in pieces cut
-    from the validation texts joined together; `tried_length` is the largest that was tried. `identifiable` is the
-    share of heads that are determined on the longest of the validation texts as they are, of which `longest` is the
-    length. Both take each head's own output as known;
-    `separable` is the share of layers whose output tells their heads' outputs apart on these texts.
+    `certified_length` is the largest number of tokens at which all heads are identifiable, in pieces cut from the
+    joined validation texts; `tried_length` is the largest number that was tried. `identifiable` is the share of heads
+    that are identifiable on the longest validation texts, the longest of which has `longest` tokens. Both assume that
+    each head's own output is known; `separable` is the share of layers whose output determines their heads' outputs
+    on these texts.
     """
 
     validation: Rate
@@ -37,36 +42,35 @@ class Figures:
     longest: int
 
     @staticmethod
-    def from_dict(described: Mapping[str, Any]) -> "Figures":
-        """What `asdict` made."""
-        rates = {name: None if described[name] is None else Rate(**described[name]) for name in ("validation", "test")}
-        return Figures(**{**described, **rates})
+    def from_dict(entries: Mapping[str, Any]) -> "ClassifierFigures":
+        """Read what `dataclasses.asdict` wrote."""
+        rates = {name: None if entries[name] is None else Rate(**entries[name]) for name in ("validation", "test")}
+        return ClassifierFigures(**{**entries, **rates})
 
 
 @dataclass(frozen=True)
 class Training:
-    """A finished run: the figures of the model in `folder`, those of its teacher if it had one, and the epochs.
+    """A finished run: the figures of the model in `folder`, those of its teacher if any, and the epochs.
 
-    The best epoch was chosen by the validation examples, so that the accuracy on them is a little too good; that on
-    the test examples is not.
+    The best epoch was chosen on the validation examples, so the validation accuracy is slightly optimistic; the test
+    accuracy is not. `configuration` is the identity of the run: its options, and digests of the data and models.
     """
 
     folder: str
-    figures: Figures
-    teacher: Figures | None
+    figures: ClassifierFigures
+    teacher: ClassifierFigures | None
     history: tuple[Epoch, ...]
     best_epoch: int
     seconds: float
     labels: tuple[str, ...]
     counts: Mapping[str, int]
-    inherited: Mapping[str, tuple[str, ...]] | None  # weights taken from another model: exact, approximate, left
+    inherited: Inherited | None
     configuration: Mapping[str, Any]
     provenance: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        for name in ("counts", "inherited", "configuration", "provenance"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        for name in ("counts", "configuration", "provenance"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     def __rich__(self) -> "RenderableType":
         from thalweg.encoders.training.view import training_text
@@ -75,38 +79,55 @@ class Training:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain lists and numbers, ready for JSON."""
+        inherited = None
+        if self.inherited is not None:
+            inherited = {origin: list(names) for origin, names in asdict(self.inherited).items()}
         return {
             "folder": self.folder,
             "figures": asdict(self.figures),
             "teacher": None if self.teacher is None else asdict(self.teacher),
-            "history": [asdict(one) for one in self.history],
+            "history": [asdict(epoch) for epoch in self.history],
             "best_epoch": self.best_epoch,
             "seconds": self.seconds,
             "labels": list(self.labels),
             "counts": dict(self.counts),
-            "inherited": None if self.inherited is None else {k: list(v) for k, v in self.inherited.items()},
+            "inherited": inherited,
             "configuration": dict(self.configuration),
             "provenance": dict(self.provenance),
         }
 
     @staticmethod
     def load(folder: str | Path) -> "Training":
-        """Read the result of a run that came to its end."""
-        described = read_result(Path(folder))
+        """Read the result of a finished run from its folder."""
+        file = Path(folder) / RESULT
         try:
-            inherited = described["inherited"]
+            entries = json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise InputError(f"{folder} holds no finished training run: it has no {RESULT}") from error
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot read {file}: {error}") from error
+        schema = entries.get("schema") if isinstance(entries, dict) else None
+        if schema != KIND.schema:
+            raise InputError(f"{file} was written by an incompatible version (schema {schema}, expected {KIND.schema})")
+        try:
+            inherited = entries["inherited"]
             return Training(
                 folder=str(folder),
-                figures=Figures.from_dict(described["figures"]),
-                teacher=None if described["teacher"] is None else Figures.from_dict(described["teacher"]),
-                history=tuple(Epoch(**one) for one in described["history"]),
-                best_epoch=described["best_epoch"],
-                seconds=described["seconds"],
-                labels=tuple(described["labels"]),
-                counts=described["counts"],
-                inherited=None if inherited is None else {name: tuple(names) for name, names in inherited.items()},
-                configuration=described["configuration"],
-                provenance=described["provenance"],
+                figures=ClassifierFigures.from_dict(entries["figures"]),
+                teacher=None if entries["teacher"] is None else ClassifierFigures.from_dict(entries["teacher"]),
+                history=tuple(Epoch(**epoch) for epoch in entries["history"]),
+                best_epoch=entries["best_epoch"],
+                seconds=entries["seconds"],
+                labels=tuple(entries["labels"]),
+                counts=entries["counts"],
+                inherited=inherited and Inherited(**{origin: tuple(names) for origin, names in inherited.items()}),
+                configuration=entries["configuration"],
+                provenance=entries["provenance"],
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{str(Path(folder) / RESULT)!r} lacks a part of a training: {error!r}") from error
+            raise InputError(f"{file} is incomplete: {error!r}") from error
+
+
+def write_training(run: RunFolder, training: Training) -> None:
+    """Write a result to the folder of its run."""
+    run.write_json(RESULT, {"schema": KIND.schema, **training.to_dict()})

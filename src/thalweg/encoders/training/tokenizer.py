@@ -1,4 +1,4 @@
-"""Tokenizers: learnt from the training texts, or somebody else's; and texts as token ids."""
+"""Tokenizers, learnt from the training texts or supplied, and texts as token ids."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,21 +12,22 @@ from thalweg.errors import InputError
 from thalweg.progress import progress
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-CHARACTERS = 1000  # that the most frequent are spelt with; others become [UNK]
-TWICE = 2  # how often something is seen before it becomes a piece
-READ = ["input_ids", "attention_mask"]  # what the models here are given
+MAX_CHARACTERS = 1000  # of the alphabet; rarer characters become [UNK]
+MIN_FREQUENCY = 2  # occurrences of a piece
+MODEL_INPUTS = ("input_ids", "attention_mask")
+TEXTS_AT_ONCE = 1000
 
 
 def learn_tokenizer(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
-    """A lower-casing WordPiece of at most so many pieces; the same texts give the same one, whatever the process.
+    """Learn a lower-casing WordPiece tokenizer of at most this many pieces; deterministic across processes.
 
-    The trainer numbers the pieces inside of words (##a) in the order of a hash table, and breaks ties by number. It
-    is told them beforehand, in the order of their code points.
+    The trainer numbers pieces inside words (##a) in the order of a hash table and breaks ties by number. Passing them
+    as special tokens, in the order of their code points, makes the result deterministic.
     """
     inner: Any = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     inner.normalizer = normalizers.BertNormalizer(lowercase=True)
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    characters = min(CHARACTERS, (vocabulary - len(SPECIAL)) // 2)  # each alone and inside of words
+    characters = min(MAX_CHARACTERS, (vocabulary - len(SPECIAL)) // 2)  # each at the start of and inside words
     counts = Counter(character for text in texts for character in inner.normalizer.normalize_str(text))
     frequent = sorted(counts, key=lambda character: (-counts[character], character))[:characters]
     inside = [f"##{character}" for character in sorted(frequent) if not character.isspace()]
@@ -34,37 +35,37 @@ def learn_tokenizer(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenize
         vocab_size=vocabulary,
         special_tokens=[*SPECIAL, *inside],
         limit_alphabet=characters,
-        min_frequency=TWICE,
+        min_frequency=MIN_FREQUENCY,
         show_progress=False,
     )
     inner.train_from_iterator(texts, trainer)
     return BertTokenizer(vocab=inner.get_vocab(), do_lower_case=True)
 
 
-def prepared(tokenizer: PreTrainedTokenizerBase, longest: int) -> PreTrainedTokenizerBase:
-    """A copy that gives the model what it reads; the caller's stays as it is."""
+def prepare_tokenizer(tokenizer: PreTrainedTokenizerBase, longest: int) -> PreTrainedTokenizerBase:
+    """A copy of a tokenizer that returns the inputs of our models, truncated and padded on the right."""
     if tokenizer.pad_token_id is None:
-        raise InputError("the tokenizer has no padding token; choose one that has, such as that of a BERT")
+        raise InputError("the tokenizer has no padding token; use one that has, such as BERT's")
     own = deepcopy(tokenizer)
-    own.model_input_names = own.init_kwargs["model_input_names"] = list(READ)  # the second is what is saved
+    own.model_input_names = own.init_kwargs["model_input_names"] = list(MODEL_INPUTS)  # the latter is saved
     own.model_max_length = longest
     own.padding_side = own.truncation_side = "right"
     return own
 
 
 def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest: int | None) -> list[list[int]]:
-    """The ids of every text, cut at so many tokens; a text without a token of its own is an error."""
-    unknown: Any = tokenizer.unk_token_id  # still a word
+    """The ids of every text, truncated to `longest` tokens; raises for a text without tokens of its own."""
+    unknown: Any = tokenizer.unk_token_id  # counts as a word
     special = set(tokenizer.all_special_ids) - {unknown}
     options: dict[str, Any] = {} if longest is None else {"truncation": True, "max_length": longest}
-    found: list[list[int]] = []
+    rows: list[list[int]] = []
     with progress("reading texts") as report:
-        for first in range(0, len(texts), 1000):
-            some = tokenizer(list(texts[first : first + 1000]), **options)["input_ids"]
-            assert isinstance(some, list)
-            found += some
-            report(len(found), len(texts))
-    for text, ids in zip(texts, found, strict=True):
+        for start in range(0, len(texts), TEXTS_AT_ONCE):
+            ids = tokenizer(list(texts[start : start + TEXTS_AT_ONCE]), **options)["input_ids"]
+            assert isinstance(ids, list)
+            rows += ids
+            report(len(rows), len(texts))
+    for text, ids in zip(texts, rows, strict=True):
         if special.issuperset(ids):
-            raise InputError(f"the text {text[:40]!r} has no tokens of its own for this tokenizer: leave it out")
-    return found
+            raise InputError(f"the text {text[:40]!r} has no tokens of its own with this tokenizer; remove it")
+    return rows

@@ -1,9 +1,11 @@
-"""From labelled texts to a classifier in a folder, in one short function.
+"""From labelled texts to a classifier in a folder.
 
-examples → split → tokenizer → model, new or inherited → epochs, from the last checkpoint on → figures → folder
+examples → splits → tokenizer → model, new or inherited → epochs, from the last checkpoint on → figures → folder
 """
 
-from dataclasses import asdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +13,24 @@ import torch
 import transformers
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from thalweg.digests import config_digest, tokenizer_digest, weights_digest
+from thalweg.digests import config_digest, tokenizer_digest
+from thalweg.encoders.inherit import Inherited
 from thalweg.encoders.training.batches import predict
-from thalweg.encoders.training.data import Data, LabelledTexts
-from thalweg.encoders.training.loop import Score, fit
-from thalweg.encoders.training.measure import Asked, figures, gold_of
-from thalweg.encoders.training.model import built, configured
+from thalweg.encoders.training.data import LabelledSplits, LabelledTexts
+from thalweg.encoders.training.loop import CHECKPOINT, DivergedError, ValidationScore, fit
+from thalweg.encoders.training.measure import Predictions, figures, gold_of
+from thalweg.encoders.training.model import build_config, build_model
 from thalweg.encoders.training.plan import TrainingPlan
-from thalweg.encoders.training.result import Training
-from thalweg.encoders.training.storage import Folder
-from thalweg.encoders.training.teacher import check_teacher, label_names, learning_loss, teach
-from thalweg.encoders.training.tokenizer import learn_tokenizer, prepared, token_ids
+from thalweg.encoders.training.result import KIND, RESULT, Training, write_training
+from thalweg.encoders.training.teacher import TEACHER, check_teacher, label_names, run_teacher, training_loss
+from thalweg.encoders.training.tokenizer import learn_tokenizer, prepare_tokenizer, token_ids
 from thalweg.errors import InputError
+from thalweg.files.run_folder import HEADER, RunFolder, open_run
 from thalweg.models.encode import position_limit
 from thalweg.models.load import Subject
 from thalweg.version import __version__
+
+ARCHITECTURE = ("combine", "key_size", "value_size", "layers", "heads", "width", "dropout")  # options a config replaces
 
 
 def train(
@@ -40,17 +45,16 @@ def train(
     tokenizer: PreTrainedTokenizerBase | None = None,
     config: PreTrainedConfig | None = None,
 ) -> Training:
-    """Train a classifier, and say up to which length its attention is identifiable.
+    """Train a classifier, and measure up to which length its attention is identifiable.
 
-    Without `validation` examples a share of the examples is kept apart to choose the best epoch by. The tokenizer is
-    that of `init_from`, or the one that is given, or is learnt from the training texts. `init_from` gives its sizes,
-    and its weights where shapes allow; from a `teacher`, a classifier of the same labels, its logits are learnt too.
-    Both may be the same model: that makes it more identifiable. A `config` of transformers asks for a classifier of
-    another architecture instead, from nothing, with the config's own sizes and dropout.
+    Without `validation` examples, a share of the examples is held out to choose the best epoch. The tokenizer is that
+    of `init_from`, or `tokenizer`, or is learnt from the training texts. `init_from` provides sizes, and weights where
+    shapes allow. With a `teacher`, a classifier with the same labels, the model also learns the teacher's logits. Both
+    may be the same model, to make it more identifiable. A transformers `config` trains a classifier of another
+    architecture from scratch, with the config's own sizes and dropout.
 
-    The folder `out` ends as a model folder that `load` reads, with `training.json` in it. A run that was killed goes
-    on when it is asked for again, and ends with the same weights as if it had not been; one that is finished is only
-    read. Needs no GPU and uses none.
+    The folder `out` becomes a model folder for `load`, with the result in `training.json`. An interrupted run resumes
+    when called again and ends with the same weights; a finished one is only read. Runs on the CPU.
 
     >>> import tempfile, thalweg as tw
     >>> examples = LabelledTexts(["so good", "so bad"] * 20, ["positive", "negative"] * 20)
@@ -60,131 +64,181 @@ def train(
     ('classification', ('negative', 'positive'))
     """
     plan = plan or TrainingPlan()
-    data = Data.of(examples, validation, test, plan.validation_share, plan.seed)
+    splits = LabelledSplits.of(examples, validation, test, plan.validation_share, plan.seed)
     plan = plan.settled(init_from is not None, None if init_from is None else position_limit(init_from.model))
-    longest = plan.max_length
-    assert longest is not None
-    labels = _order(data.labels, init_from)
-    asked_for = config
-    config = configured(plan, labels, init_from, config)
-    started = None if init_from is None else built(config, plan.seed, init_from)
-    tokenizer = _tokenizer(init_from, tokenizer, longest)
+    assert plan.max_length is not None
+    labels = _label_order(splits.labels, init_from)
+    model_config = build_config(plan, labels, init_from, config)
+    start = None if init_from is None else build_model(model_config, plan.seed, init_from)
+    tokenizer = _tokenizer(init_from, tokenizer, plan.max_length)
     if teacher is not None:
         check_teacher(teacher, labels)
-    store = Folder(Path(out), _configuration(plan, data, labels, init_from, teacher, tokenizer, asked_for))
-    with store.alone():
-        if store.finished() is not None:
-            store.drop_unfinished()
-            return Training.load(out)
+    identity = _identity(plan, splits, labels, init_from, teacher, tokenizer, config)
+    provenance = {"thalweg": __version__, "transformers": transformers.__version__, "torch": torch.__version__}
+    with open_run(Path(out), KIND, identity, provenance) as run, _freed_on_failure(run):
+        if not (run.path / RESULT).exists():
+            prepared = _prepare(plan, splits, model_config, start, tokenizer)
+            write_training(run, _train(str(out), plan, splits, labels, prepared, teacher, identity, run))
+        run.remove(CHECKPOINT, TEACHER)
+        return Training.load(out)
 
-        if tokenizer is None:
-            tokenizer = prepared(learn_tokenizer(data.training.texts, plan.vocabulary), longest)
-        pad: Any = tokenizer.pad_token_id
-        if started is None:
-            config.vocab_size, config.pad_token_id = 1 + max(tokenizer.get_vocab().values()), pad
-        model, inherited = started or built(config, plan.seed, None)
-        positions = position_limit(model)
-        if positions is not None and longest > positions:
-            raise InputError(f"max_length was given {longest}, but the model has positions for {positions}")
-        parts = {"training": data.training, "validation": data.validation, **({"test": test} if test else {})}
-        ids = {name: token_ids(tokenizer, one.texts, longest) for name, one in parts.items()}
-        gold = {name: gold_of(one.labels, labels) for name, one in parts.items()}
-        taught = None if teacher is None else teach(teacher, data, labels, store)
 
-        def asked(name: str) -> Asked:
-            return Asked(predict(model, ids[name], pad), gold[name])
+@dataclass(frozen=True, eq=False)
+class PreparedModel:
+    """A model with its initial weights, its tokenizer, and the token ids of each split."""
 
-        def validate() -> Score:
-            return asked("validation").score()
+    model: PreTrainedModel
+    inherited: Inherited | None
+    tokenizer: PreTrainedTokenizerBase
+    ids: dict[str, list[list[int]]]
 
-        loss = learning_loss(gold["training"], taught)
-        learner, seconds = fit(model, ids["training"], pad, loss, validate, plan, store, inherited is not None)
-        subject = Subject(model, tokenizer, "classification", str(out))
-        result = Training(
-            folder=str(out),
-            figures=figures(
-                subject, data.validation.texts, ids["validation"], asked("validation"), asked("test") if test else None
-            ),
-            teacher=None if taught is None else taught.figures,
-            history=tuple(learner.history),
-            best_epoch=learner.best_epoch.number,
-            seconds=seconds,
-            labels=labels,
-            counts={
-                **{f"{name} examples": len(rows) for name, rows in ids.items()},
-                "training texts at the length limit": sum(len(row) >= longest for row in ids["training"]),
-                "pieces of the tokenizer": len(tokenizer),
-            },
-            inherited=inherited,
-            configuration=store.configuration,
-            provenance={
-                "thalweg": __version__,
-                "transformers": transformers.__version__,
-                "torch": torch.__version__,
-            },
-        )
-        _save(model, tokenizer, store.path)
-        store.finish(result.to_dict())
-        return result
+    @property
+    def pad(self) -> int:
+        pad: Any = self.tokenizer.pad_token_id
+        return pad
+
+
+def _prepare(
+    plan: TrainingPlan,
+    splits: LabelledSplits,
+    config: PreTrainedConfig,
+    start: tuple[PreTrainedModel, Inherited | None] | None,
+    tokenizer: PreTrainedTokenizerBase | None,
+) -> PreparedModel:
+    """Learn a tokenizer and build the model unless they are inherited, and encode all texts."""
+    longest = plan.max_length
+    assert longest is not None
+    if tokenizer is None:
+        tokenizer = prepare_tokenizer(learn_tokenizer(splits.training.texts, plan.vocabulary), longest)
+    if start is None:
+        config.vocab_size = 1 + max(tokenizer.get_vocab().values())
+        config.pad_token_id = tokenizer.pad_token_id
+    model, inherited = start or build_model(config, plan.seed, None)
+    positions = position_limit(model)
+    if positions is not None and longest > positions:
+        raise InputError(f"max_length must be at most {positions}, the positions of the model, got {longest}")
+    ids = {name: token_ids(tokenizer, examples.texts, longest) for name, examples in splits.by_name.items()}
+    return PreparedModel(model, inherited, tokenizer, ids)
+
+
+def _train(
+    out: str,
+    plan: TrainingPlan,
+    splits: LabelledSplits,
+    labels: tuple[str, ...],
+    prepared: PreparedModel,
+    teacher: Subject | None,
+    identity: dict[str, Any],
+    run: RunFolder,
+) -> Training:
+    """Train from the last checkpoint on, save the model to the run folder and measure it."""
+    assert plan.max_length is not None
+    model, tokenizer, ids = prepared.model, prepared.tokenizer, prepared.ids
+    gold = {name: gold_of(examples.labels, labels) for name, examples in splits.by_name.items()}
+    taught = None if teacher is None else run_teacher(teacher, splits, labels, run)
+
+    def predictions(name: str) -> Predictions:
+        return Predictions(predict(model, ids[name], prepared.pad), gold[name])
+
+    def validate() -> ValidationScore:
+        return predictions("validation").score()
+
+    loss, inherited = training_loss(gold["training"], taught), prepared.inherited
+    state, seconds = fit(model, ids["training"], prepared.pad, loss, validate, plan, run, inherited is not None)
+    subject = Subject(model, tokenizer, "classification", out)
+    test = predictions("test") if splits.test else None
+    measured = figures(subject, splits.validation.texts, ids["validation"], predictions("validation"), test)
+    _save(model, tokenizer, run.path)
+    return Training(
+        folder=out,
+        figures=measured,
+        teacher=None if taught is None else taught.figures,
+        history=tuple(state.history),
+        best_epoch=state.best_epoch.number,
+        seconds=seconds,
+        labels=labels,
+        counts={
+            **{f"{name} examples": len(rows) for name, rows in ids.items()},
+            "training texts at the length limit": sum(len(row) >= plan.max_length for row in ids["training"]),
+            "vocabulary": len(tokenizer),
+        },
+        inherited=inherited,
+        configuration=identity,
+        provenance=run.header.provenance,
+    )
+
+
+@contextmanager
+def _freed_on_failure(run: RunFolder) -> Iterator[None]:
+    """Free the folder for another run if training diverged, or if the input was refused before the first checkpoint."""
+    try:
+        yield
+    except InputError as error:
+        started = any((run.path / name).exists() for name in (CHECKPOINT, TEACHER))
+        if isinstance(error, DivergedError) or not started:
+            run.remove(HEADER, CHECKPOINT, TEACHER)
+        raise
 
 
 def _tokenizer(
-    source: Subject | None, given: PreTrainedTokenizerBase | None, longest: int
+    source: Subject | None, tokenizer: PreTrainedTokenizerBase | None, longest: int
 ) -> PreTrainedTokenizerBase | None:
-    """The tokenizer of the model to start from, or the one that was given, or none: then one is learnt."""
+    """The tokenizer of the initial model, or the supplied one, or None if one is to be learnt."""
     if source is None:
-        return None if given is None else prepared(given, longest)
-    if given is not None:
-        raise InputError(
-            "a model to start from has its own tokenizer, which its weights belong to: give one of the two"
-        )
+        return None if tokenizer is None else prepare_tokenizer(tokenizer, longest)
+    if tokenizer is not None:
+        raise InputError("tokenizer cannot be combined with init_from, whose weights need its own tokenizer; omit it")
     if source.tokenizer is None:
-        raise InputError(f"{source.name!r} has no tokenizer, without which nothing can be trained from it")
+        raise InputError(f"init_from needs a tokenizer, but {source.name!r} has none")
     if len(source.tokenizer) > source.model.config.vocab_size:
         raise InputError(
-            f"the tokenizer of {source.name!r} has {len(source.tokenizer)} pieces, its model embeddings for "
-            f"{source.model.config.vocab_size} only; is it the model's own?"
+            f"the tokenizer of {source.name!r} has {len(source.tokenizer)} pieces, but the model has embeddings for "
+            f"{source.model.config.vocab_size}; use the model's own tokenizer"
         )
-    return prepared(source.tokenizer, longest)
+    return prepare_tokenizer(source.tokenizer, longest)
 
 
-def _order(labels: tuple[str, ...], source: Subject | None) -> tuple[str, ...]:
-    """The labels in the order of the model to start from where it has the same, so that its last layer fits."""
+def _label_order(labels: tuple[str, ...], source: Subject | None) -> tuple[str, ...]:
+    """The labels in the order of the initial model if it has the same ones, so that its classifier can be inherited."""
     own = () if source is None else label_names(source)
     return own if sorted(own) == sorted(labels) else labels
 
 
-def _configuration(
+def _identity(
     plan: TrainingPlan,
-    data: Data,
+    splits: LabelledSplits,
     labels: tuple[str, ...],
     source: Subject | None,
     teacher: Subject | None,
     tokenizer: PreTrainedTokenizerBase | None,
     config: PreTrainedConfig | None,
 ) -> dict[str, Any]:
-    """All that the outcome depends on: choices as they are, examples and weights by a digest."""
-    chosen = asdict(plan)
-    if config is not None:  # which says these itself
-        chosen |= dict.fromkeys(("combine", "key_size", "value_size", "layers", "heads", "width", "dropout"))
+    """Everything the result depends on: options, and digests of examples, models and tokenizer."""
+    options = asdict(plan)
+    if config is not None:
+        options |= dict.fromkeys(ARCHITECTURE)
+    models = {"init_from": source, "teacher": teacher}
     return {
-        **chosen,
+        **options,
         "labels": list(labels),
-        "training examples": data.training.digest(),
-        "validation examples": data.validation.digest(),
-        "test examples": None if data.test is None else data.test.digest(),
+        **{f"{name} examples": examples.digest() for name, examples in splits.by_name.items()},
         "tokenizer": None if tokenizer is None else tokenizer_digest(tokenizer),
-        "weights to start from": None if source is None else weights_digest(source.model),
-        "teacher": None if teacher is None else weights_digest(teacher.model),
-        "architecture": None if config is None else config_digest(config),
+        "config": None if config is None else config_digest(config),
+        **{
+            f"{role} {part}": digest
+            for role, subject in models.items()
+            if subject is not None
+            for part, digest in subject.identity().items()
+        },
     }
 
 
 def _save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """A folder as transformers reads it, its files readable like any others."""
+    """Write a model folder for transformers, with ordinary file permissions."""
     try:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         (folder / "model.safetensors").chmod(0o644)
     except OSError as error:
-        raise InputError(f"cannot write into {str(folder)!r}: {error.strerror or error}") from error
+        reason = error.strerror or error
+        raise InputError(f"cannot write to {folder}: {reason}; the same command resumes the run") from error

@@ -1,11 +1,11 @@
-"""A training in a terminal: what came out of it, beside its teacher if it had one, and the epochs."""
+"""Terminal view of a training run: the figures of the classifier, beside its teacher's if any, and the epochs."""
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from thalweg.drawing.escaping import printable
-from thalweg.encoders.training.result import Figures, Training
+from thalweg.encoders.training.result import ClassifierFigures, Training
 from thalweg.rates import LEVEL, Rate
 
 
@@ -16,26 +16,23 @@ def training_text(training: Training) -> RenderableType:
     before, after = training.teacher, training.figures
     names = ("", "before", "after") if before else ("", "")
     table = Table(*names, box=None, header_style="dim", show_header=before is not None)
-    for (name, figure), (_, other) in zip(_rows(after), _rows(before or after), strict=True):
-        table.add_row(name, *([other] if before else []), figure)
-    table.add_row("time to train", *([""] if before else []), _time(training.seconds))
+    for (name, own), (_, teacher) in zip(_rows(after), _rows(before or after), strict=True):
+        table.add_row(name, *([teacher] if before else []), own)
+    table.add_row("training time", *([""] if before else []), _duration(training.seconds))
     return Group(heading, table, Text(), _epochs(training), _notes(training))
 
 
-def _rows(figures: Figures) -> list[tuple[str, str]]:
-    tested = [] if figures.test is None else [("accuracy on test examples", _rate(figures.test))]
+def _rows(figures: ClassifierFigures) -> list[tuple[str, str]]:
+    test = [] if figures.test is None else [("test accuracy", _rate(figures.test))]
+    reached = ", the longest tried" if figures.certified_length == figures.tried_length else ""
     return [
-        *tested,
-        ("accuracy on validation examples", _rate(figures.validation)),
-        ("attention can be read up to", f"{figures.certified_length} tokens{_untried(figures)}"),
-        (f"heads that can be read at up to {figures.longest} tokens", f"{figures.identifiable:.0%}"),
-        ("layers whose output tells their heads apart", f"{figures.separable:.0%}"),
+        *test,
+        ("validation accuracy", _rate(figures.validation)),
+        ("all heads identifiable up to", f"{figures.certified_length} tokens{reached}"),
+        (f"identifiable heads at up to {figures.longest} tokens", f"{figures.identifiable:.0%}"),
+        ("layers whose output determines their heads", f"{figures.separable:.0%}"),
         ("parameters", f"{figures.parameters:,}"),
     ]
-
-
-def _untried(figures: Figures) -> str:
-    return ", the longest tried" if figures.certified_length == figures.tried_length else ""
 
 
 def _rate(rate: Rate) -> str:
@@ -45,31 +42,33 @@ def _rate(rate: Rate) -> str:
 def _epochs(training: Training) -> Table:
     names = ("epoch", "training loss", "validation loss", "accuracy", "")
     table = Table(*names, box=None, header_style="dim")
-    for one in training.history:
-        learnt = "–" if one.training_loss is None else f"{one.training_loss:.4f}"
-        best = "best" if one.number == training.best_epoch else ""
-        table.add_row(str(one.number), learnt, f"{one.validation_loss:.4f}", f"{one.validation_accuracy:.1%}", best)
+    for epoch in training.history:
+        loss = "–" if epoch.training_loss is None else f"{epoch.training_loss:.4f}"
+        best = "best" if epoch.number == training.best_epoch else ""
+        accuracy = f"{epoch.validation_accuracy:.1%}"
+        table.add_row(str(epoch.number), loss, f"{epoch.validation_loss:.4f}", accuracy, best)
     return table
 
 
 def _notes(training: Training) -> Text:
     counts, figures = training.counts, training.figures
+    test = f", {counts['test examples']:,} test" if "test examples" in counts else ""
     text = Text(
-        f"\n{counts['training examples']:,} examples to learn from, "
-        f"{counts['validation examples']:,} to choose the epoch by"
-        + (f", {counts['test examples']:,} for nothing but the test" if "test examples" in counts else "")
-        + f"; {LEVEL:.0%} intervals; heads certified on the {figures.certified_texts} longest validation texts, each "
-        "head's own output taken as known",
+        f"\n{counts['training examples']:,} training, {counts['validation examples']:,} validation{test} examples; "
+        f"{LEVEL:.0%} intervals; heads certified on the {figures.certified_texts} longest validation texts, given each "
+        "head's own output",
         "dim",
     )
-    cut = counts["training texts at the length limit"]
-    if cut:
-        text.append(f"\n{cut:,} training texts reach the limit of {training.configuration['max_length']} tokens", "dim")
+    truncated = counts["training texts at the length limit"]
+    if truncated:
+        limit = training.configuration["max_length"]
+        text.append(f"\n{truncated:,} training texts reach the limit of {limit} tokens", "dim")
     if training.inherited is not None:
-        exact, approximate, left = (len(training.inherited[name]) for name in ("exact", "approximate", "left"))
-        text.append(f"\nweights taken over: {exact} as they were, {approximate} nearly, {left} begun anew", "dim")
+        inherited = training.inherited
+        exact, approximate, fresh = len(inherited.exact), len(inherited.approximate), len(inherited.fresh)
+        text.append(f"\ninherited weights: {exact} exact, {approximate} approximate, {fresh} fresh", "dim")
     return text
 
 
-def _time(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     return f"{seconds:.1f} seconds" if seconds < 120 else f"{seconds / 60:.1f} minutes"
