@@ -33,5 +33,5 @@ def test_language_model_when_edits_are_batched_then_answers_as_one_by_one(operat
 
 
 def test_encoder_when_it_has_no_head_then_is_refused() -> None:
-    with pytest.raises(tw.InputError, match="'encoder'.*supports classifiers"):
+    with pytest.raises(tw.InputError, match=r"'encoder'.*supports classifiers"):
         tw.bench(minilm(), ["the old dog"], ["random"], ["aopc"])
