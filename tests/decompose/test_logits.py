@@ -6,15 +6,15 @@ import torch
 import thalweg as tw
 from tests.architectures import captured
 from tests.families import BY_NAME
-from thalweg.capture.path import Affine
+from thalweg.capture.linear import Affine
+from thalweg.capture.prove.mlp import residual_stream
 from thalweg.capture.target import find_target
-from thalweg.capture.upper import upper_half
 from thalweg.decompose.logits import ExplainedLogit, assumptions, explained_logit, require_sum, terms
 
 
 def logit_of(name: str, target: int | str | None, output: int | None = None, foil: int | None = None) -> ExplainedLogit:
     capture = captured(BY_NAME[name])
-    return explained_logit(capture, upper_half(capture), find_target(capture, target), output, foil)  # pyright: ignore[reportArgumentType]
+    return explained_logit(capture, residual_stream(capture), find_target(capture, target), output, foil)  # pyright: ignore[reportArgumentType]
 
 
 def by_hand(pooled: bool) -> ExplainedLogit:
