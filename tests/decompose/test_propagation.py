@@ -46,17 +46,17 @@ def test_read_when_the_head_has_a_bias_then_scores_sum_to_the_logit(
 @pytest.mark.parametrize("name", ["bert", "llama", "phi"])
 def test_parts_when_propagated_through_a_layer_then_sum_to_its_output(name: str, biases: Biases) -> None:
     capture = captured(BY_NAME[name])
-    upper, propagation = residual_stream(capture), Propagation(biases)
-    layer, rows = upper.layers[0], list(range(len(capture.tokens)))
+    stream, propagation = residual_stream(capture), Propagation(biases)
+    layer, rows = stream.layers[0], list(range(len(capture.tokens)))
     start = propagation.start(capture)
-    middle = propagation.attention(layer.block, upper.values[0], start, rows)
+    middle = propagation.attention(layer.block, stream.values[0], start, rows)
     after = propagation.feedforward(layer, start if layer.block.parallel else middle, middle, rows)
     torch.testing.assert_close(after.sum(1), layer.output, atol=1e-5, rtol=1e-4)
 
 
 def test_layer_when_its_mlp_is_not_linear_then_is_refused() -> None:
     capture = captured(BY_NAME["mixtral"])
-    upper, propagation = residual_stream(capture), Propagation("absdot")
+    stream, propagation = residual_stream(capture), Propagation("absdot")
     start, rows = propagation.start(capture), list(range(len(capture.tokens)))
     with pytest.raises(tw.InputError, match="MLP"):
-        propagation.feedforward(upper.layers[0], start, start, rows)
+        propagation.feedforward(stream.layers[0], start, start, rows)
