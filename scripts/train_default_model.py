@@ -1,4 +1,4 @@
-"""Train the sentiment classifier that ships with Thalweg.
+"""Train the bundled sentiment classifier.
 
 A pretrained BERT encoder is fine-tuned on SST-2 (the teacher). A small BERT with heads of size 16
 (the student) then learns the gold labels and the teacher's logits, on SST-2 and on unlabelled
@@ -31,11 +31,11 @@ LABELS = {"negative": 0, "positive": 1}
 PAD = 0  # the id of [PAD], in the teacher's vocabulary and in the student's
 VOCABULARY, WIDTH, LAYERS, HEAD_SIZE, POSITIONS = 9_000, 160, 4, 16, 512
 SENTENCES, OPENINGS, HELD_OUT_REVIEWS = 3_000, 200, 1_000
-Loss = Callable[[Tensor, list[int]], Tensor]  # of a batch's logits and row numbers
+Loss = Callable[[Tensor, list[int]], Tensor]  # of a batch's logits and its row numbers
 
 
 class Recipe(NamedTuple):
-    """Passes over the data, peak learning rate, padded tokens to a batch, tokens to a text."""
+    """Epochs, peak learning rate, padded tokens per batch, and the length that texts are truncated to."""
 
     epochs: int
     rate: float
@@ -48,7 +48,7 @@ STUDENT = Recipe(epochs=3, rate=1e-3, tokens=2048, cut=POSITIONS)
 
 
 class Split(NamedTuple):
-    """Texts and their gold labels; -1 stands for none."""
+    """Texts and their gold labels; -1 means unlabelled."""
 
     texts: list[str]
     labels: list[int]
@@ -61,7 +61,7 @@ def read_sst(path: Path) -> Split:
 
 
 def read_reviews(path: Path) -> Split:
-    """Read the long film reviews, each text once, without line-break marks, in random order."""
+    """Read the long film reviews in random order, without duplicates and line-break tags."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     reviews = {re.sub(r"\s*<br\s*/?>\s*", " ", row["text"]): row["label"] for row in rows}
@@ -70,19 +70,19 @@ def read_reviews(path: Path) -> Split:
 
 
 def merge(parts: list[Split], unseen: list[Split]) -> Split:
-    """Join training files, each text once, without what also occurs in an evaluation split."""
-    noise = re.compile(r"[^a-z0-9]")  # spaces and punctuation, once in lower case
-    banned = {noise.sub("", text.lower()) for split in unseen for text in split.texts}
+    """Join training files, without duplicates and texts of the evaluation splits."""
+    noise = re.compile(r"[^a-z0-9]")  # spaces and punctuation of lower-cased text
+    held_out = {noise.sub("", text.lower()) for split in unseen for text in split.texts}
     merged: dict[str, int] = {}
     for part in parts:
         for text, label in zip(part.texts, part.labels, strict=True):
-            if noise.sub("", text.lower()) not in banned:
+            if noise.sub("", text.lower()) not in held_out:
                 merged.setdefault(text, label)
     return Split(list(merged), list(merged.values()))
 
 
 def transfer_text(reviews: list[str]) -> list[str]:
-    """Single sentences, and some openings of reviews that are long enough for late positions."""
+    """Single sentences, and some openings of reviews that are long enough to train late positions."""
     rng = random.Random(SEED)
     parts = {part for review in reviews for part in re.split(r"(?<=[.!?])\s+", review)}
     sentences = sorted(part for part in parts if 4 <= len(part.split()) <= 50)
@@ -91,7 +91,7 @@ def transfer_text(reviews: list[str]) -> list[str]:
 
 
 def prune_tokenizer(full: BertTokenizer, texts: list[str]) -> BertTokenizer:
-    """Keep the most frequent pieces, and all ASCII characters so that any word can be spelt."""
+    """Keep the most frequent pieces, and all ASCII characters so that any word can be encoded."""
     counts = Counter(piece for text in texts for piece in full.tokenize(text))
     characters = sorted(p for p in full.get_vocab() if re.fullmatch(r"(##)?[!-~]", p))
     first = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters]
@@ -120,7 +120,7 @@ def fit(
     loss: Loss,
     recipe: Recipe,
 ) -> None:
-    """Train with a rate that warms up and then falls linearly to zero; print the dev accuracy."""
+    """Train with linear warm-up and decay of the learning rate; print the dev accuracy after each epoch."""
     torch.manual_seed(SEED)
     rng = random.Random(SEED)
     ids = encode(tokenizer, train.texts, recipe.cut)
@@ -141,7 +141,7 @@ def fit(
 
 
 def teach(folder: Path, train: Split, dev: Split, texts: list[str]) -> tuple[Tensor, str]:
-    """Fine-tune the encoder on the gold labels, its embeddings frozen, and let it read `texts`."""
+    """Fine-tune the encoder on the gold labels with frozen embeddings; return its logits for `texts`."""
     torch.manual_seed(SEED)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = Classifier.from_pretrained(folder, num_labels=len(LABELS))
@@ -152,7 +152,7 @@ def teach(folder: Path, train: Split, dev: Split, texts: list[str]) -> tuple[Ten
 
 
 def new_student(tokenizer: BertTokenizer, folder: Path) -> Classifier:
-    """Make a small classifier whose embeddings start from the main axes of the pretrained ones."""
+    """A small classifier whose embeddings start as the principal components of the pretrained ones."""
     torch.manual_seed(SEED)
     config = BertConfig(
         vocab_size=len(tokenizer),
@@ -175,13 +175,13 @@ def new_student(tokenizer: BertTokenizer, folder: Path) -> Classifier:
 
 @torch.no_grad()
 def inherit(new: Tensor, old: Tensor) -> None:
-    """Fill a narrower table with the old one's coordinates along its main axes."""
+    """Fill a narrower table with the old one's coordinates along its principal axes."""
     centred = old - old.mean(0)
     new.copy_(centred @ torch.linalg.svd(centred, full_matrices=False).Vh[: new.shape[1]].T)
 
 
 def distil(student: Classifier, tokenizer: BertTokenizer, train: Split, logits: Tensor, dev: Split) -> None:
-    """Learn the teacher's logits on every text, and the gold label where there is one."""
+    """Train on the teacher's logits for every text, and on the gold labels of labelled ones."""
     gold = torch.tensor(train.labels)
 
     def loss(out: Tensor, rows: list[int]) -> Tensor:
@@ -192,7 +192,7 @@ def distil(student: Classifier, tokenizer: BertTokenizer, train: Split, logits: 
 
 
 def card(parameters: int, train: int, minutes: float, right: dict[str, str]) -> str:
-    """Write the model card from the constants above and the numbers of this run."""
+    """The model card, from the constants above and the numbers of this run."""
     return f"""# Thalweg default model
 
 A small English sentiment classifier (`BertForSequenceClassification`; 0 `negative`, 1 `positive`).
@@ -238,8 +238,8 @@ It may carry its reviews' biases.
 
 def main() -> None:
     """Train teacher and student, measure, and write the model folder."""
-    parser = argparse.ArgumentParser(description="Train the classifier that ships with Thalweg.")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the text data sets")
+    parser = argparse.ArgumentParser(description="Train the bundled sentiment classifier")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the text datasets")
     parser.add_argument("--teacher", type=Path, required=True, help="folder of a BERT encoder")
     parser.add_argument("--out", type=Path, required=True, help="folder to write the model to")
     args, start = parser.parse_args(), time.perf_counter()
