@@ -36,50 +36,6 @@ def draft_of(path: Path) -> Iterator[str]:
         raise
 
 
-def make_folder(path: Path) -> None:
-    """Create the folder of a run if it does not exist."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise InputError(f"{str(path)!r} is a file; expected a folder that is new or empty") from error
-    except OSError as error:
-        raise InputError(f"cannot make the folder {str(path)!r}: {error.strerror or error}") from error
-
-
-def check_same(path: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """Raise if a folder holds a run with other options."""
-    different = [name for name in dict.fromkeys([*there, *here]) if there.get(name) != here.get(name)]
-    if different:
-        raise InputError(
-            f"{str(path)!r} holds a run with another choice of {', '.join(different)}; give the same again to go on "
-            "with it, or choose another folder"
-        )
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Lock a folder against other processes; the lock of a killed process is released."""
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such locks
-        yield
-        return
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise InputError(f"cannot write into {str(folder)!r}: {error.strerror or error}") from error
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(
-                f"another run is writing into {str(folder)!r}; wait for it or choose another folder"
-            ) from error
-        yield
-    finally:
-        os.close(handle)
-
-
 def write_tensors(path: Path, tensors: Mapping[str, "Tensor"], header: Mapping[str, Any]) -> None:
     """Write tensors with a header, atomically."""
     import torch
