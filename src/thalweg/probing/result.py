@@ -105,11 +105,10 @@ class Probes:
                 f"the probes were trained on {self.provenance['model']!r}, but {subject.name!r} has different "
                 f"{', '.join(different)}; apply probes to the model they were trained on"
             )
-        trained = self.configuration
-        kind, metric = kind or trained["kinds"][-1], metric or trained["metrics"][0]
-        part = part or trained["parts"][0]
-        keys = self._keys(kind, metric, part, match)
-        candidates: Candidates = trained["candidates"]
+        options: Any = self.configuration
+        chosen = (kind or options["kinds"][-1], metric or options["metrics"][0], part or options["parts"][0])
+        keys = self._keys(*chosen, match)
+        candidates: Candidates = options["candidates"]
         states = read_states(subject, [text])
         searches = search(subject, keys, self.maps, states, candidates)
         matched = [searches[key][match == "lenient"] for key in keys]
@@ -120,7 +119,7 @@ class Probes:
             hits=np.stack([layer.hits.double().numpy() for layer in matched]),
             nearest=nearest,
             taken_for=tuple(_pieces(subject, states.tokens[0], row, candidates) for row in nearest),
-            probe=f"{kind}, {metric}, {part}",
+            probe=", ".join(chosen),
         )
 
     def _keys(self, kind: ProbeKind, metric: Metric, part: Part, match: Match) -> list[ProbeKey]:

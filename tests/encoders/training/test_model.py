@@ -27,10 +27,10 @@ def test_config_when_custom_then_is_copied_with_the_labels() -> None:
     assert custom.id2label == {0: "a", 1: "b", 2: "c"}
 
 
-@pytest.mark.parametrize("name", ["heads", "width"])
-def test_config_when_a_size_conflicts_with_the_initial_model_then_is_refused(name: str) -> None:
+@pytest.mark.parametrize(("plan", "name"), [(TrainingPlan(heads=4), "heads"), (TrainingPlan(width=4), "width")])
+def test_config_when_a_size_conflicts_with_the_initial_model_then_is_refused(plan: TrainingPlan, name: str) -> None:
     with pytest.raises(tw.InputError, match=f"{name} .*init_from"):
-        build_config(TrainingPlan(**{name: 4}), LABELS, tw.load(tiny_bert().eval()), None)
+        build_config(plan, LABELS, tw.load(tiny_bert().eval()), None)
 
 
 def test_model_when_built_then_depends_on_the_seed_alone() -> None:

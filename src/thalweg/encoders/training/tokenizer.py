@@ -14,7 +14,7 @@ from thalweg.progress import progress
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MAX_CHARACTERS = 1000  # of the alphabet; rarer characters become [UNK]
 MIN_FREQUENCY = 2  # occurrences of a piece
-MODEL_INPUTS = ("input_ids", "attention_mask")
+MODEL_INPUTS: tuple[str, ...] = ("input_ids", "attention_mask")
 TEXTS_AT_ONCE = 1000
 
 
