@@ -35,8 +35,8 @@ def test_options_when_unused_then_are_dropped() -> None:
 
 @pytest.mark.parametrize("name", SHARED)
 def test_help_when_shown_then_is_one_line_without_a_full_stop(name: str) -> None:
-    text = SHARED[name].help
-    assert text == inspect.cleandoc(text or "") != ""
+    text = SHARED[name].help or ""
+    assert text == inspect.cleandoc(text) != ""
     assert text[0].isupper()
     assert "\n" not in text
     assert not text.endswith(".")

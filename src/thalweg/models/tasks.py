@@ -43,4 +43,7 @@ def task_of(class_name: str) -> Task:
     """
     if class_name.startswith("Whisper") and class_name.endswith("ForConditionalGeneration"):
         return "speech_seq2seq"
-    return next((task for suffix, task in CLASS_SUFFIXES.items() if class_name.endswith(suffix)), "encoder")
+    for suffix, task in CLASS_SUFFIXES.items():
+        if class_name.endswith(suffix):
+            return task
+    return "encoder"
