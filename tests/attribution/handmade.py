@@ -7,6 +7,7 @@ import numpy as np
 
 import thalweg as tw
 from tests.test_tokens import tokens
+from thalweg.attribution.result import POOLED
 from thalweg.receipt import Check
 from thalweg.tokens import Tokens
 
@@ -34,7 +35,12 @@ def attribution(
         "provenance": {"model": "tiny", "torch": "2"},
         "prediction": "LABEL_1",
     }
-    return tw.Attribution(scores=scores, targets=targets, sources=sources, **{**defaults, **rest})
+    columns = [sources.select((column,)) for column in range(len(sources))]
+    rows = [targets.select((row,)) for row in range(len(targets))]
+    positions = tuple(columns.index(row) if row in columns else POOLED for row in rows)
+    return tw.Attribution(
+        scores=scores, targets=targets, sources=sources, **{"positions": positions, **defaults, **rest}
+    )
 
 
 def assert_equal(actual: tw.Attribution, expected: tw.Attribution) -> None:

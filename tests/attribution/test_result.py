@@ -11,6 +11,7 @@ import pytest
 import thalweg as tw
 from tests.attribution.handmade import FIVE, SCORES, THREE, assert_equal, attribution
 from tests.test_tokens import tokens
+from thalweg.attribution.result import POOLED
 from thalweg.tokens import anonymous
 
 
@@ -183,3 +184,20 @@ def test_agreement_when_ranks_are_known_then_is_spearmans() -> None:
     written = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
     assert written["agreement"][3] == [None] * 4
     assert len(written["attributions"]) == 4
+
+
+def test_positions_when_rows_or_columns_are_selected_then_follow_the_targets() -> None:
+    specials = attribution(np.ones((2, 5)) / 5, FIVE.select((0, 4)), FIVE, positions=(0, 4))
+    assert attribution().select([2, 0]).positions == (2, 0)
+    assert specials.select([1]).positions == (4,)
+    assert specials.select(special=False).positions == (POOLED, POOLED)
+    assert attribution().words().positions == (0, 1)
+    assert attribution(SCORES[:1], anonymous(1)).words().positions == (POOLED,)
+
+
+def test_positions_when_a_token_occurs_twice_then_are_those_of_the_target(shipped: tw.Subject) -> None:
+    pair = tw.explain(shipped, ("a film", "a film"), target=[6, 3])
+    assert pair.positions == (6, 3)
+    assert pair.targets.pieces == tuple(pair.sources.pieces[place] for place in (6, 3))
+    ids = tw.explain(shipped, [2, 50, 50, 3], target=2)
+    assert ids.positions == (2,)

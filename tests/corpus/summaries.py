@@ -21,7 +21,7 @@ from thalweg.corpus.summary import (
 
 HALF = Band(0.5, 0.25, 0.75, 20)
 FIGURES = {"own": HALF, "not_own": None, "special": HALF, "punctuation": None, "content": None}
-VERDICT_SHARES = {"identifiable": 0.75, "identifiable given the keys": 0.25, "not identifiable": 0.0}
+VERDICT_SHARES = {"identifiable": 0.75, "locally unique given the keys": 0.25, "not identifiable": 0.0}
 WITTY = TokenFigures("witty", times_largest=12, times_kept=15, mean_score=0.4, mean_size=0.4)
 
 

@@ -33,7 +33,7 @@ def test_certificate_when_a_family_is_captured_then_checks_hold_and_verdicts_fol
         assert (head.rows_determined == head.queries) == (head.ambiguity == 0) == (head.verdict == "identifiable")
         if head.rows_determined_given_keys is not None:
             assert head.rows_determined_given_keys >= head.rows_determined
-        if head.verdict == "identifiable given the keys":
+        if head.verdict == "locally unique given the keys":
             assert head.ambiguity_given_keys == 0
         assert head.rank <= min(head.value_size, head.keys)
         assert 0 <= head.null_share_row_sum <= head.null_share + 1e-6 <= 1 + 2e-6
@@ -65,7 +65,7 @@ def test_certificate_when_figures_are_recomputed_from_whole_maps_then_are_the_sa
 
 def test_certificate_when_text_is_short_then_every_head_is_identifiable(shipped: tw.Subject) -> None:
     certificate = tw.trust(shipped, "a witty movie.")
-    assert certificate.counts() == {"identifiable": 40, "identifiable given the keys": 0, "not identifiable": 0}
+    assert certificate.counts() == {"identifiable": 40, "locally unique given the keys": 0, "not identifiable": 0}
     assert certificate.most_misleading() == ()
     assert "40 of 40 heads have uniquely determined attention at 6 tokens" in certificate.summary()
     assert {head.longest for head in certificate.heads} == {17}

@@ -65,7 +65,7 @@ def test_page_when_written_then_has_the_headline_and_the_summary() -> None:
     page = certificate(HEAD, OPEN).to_html()
     assert "uniquely determined in 1 of 2 heads" in page
     described = describe_certificate(certificate(HEAD, PARTLY))
-    assert described["heads"][1]["verdict"] == "identifiable given the keys"  # the key that the page looks up
+    assert described["heads"][1]["verdict"] == "locally unique given the keys"  # the key that the page looks up
     assert described["layers"] == []
 
 

@@ -2,7 +2,7 @@
 
     text → capture → target → method → Attribution → view
 
-A subject (`models/load.py`) runs the model once and verifies the pass (`capture/`). A method (one file in `methods/`)
+A subject (`models/subject.py`) runs the model once and verifies the pass (`capture/`). A method (a file of `methods/`)
 decomposes it and aggregates the layers into scores [target source]. An `Attribution` (`result.py`) holds the scores
 with their receipt and draws itself (`view.py`).
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from thalweg.attribution.result import Attribution, Comparison
+from thalweg.attribution.result import POOLED, Attribution, Comparison
 from thalweg.axes import ScoreArray
 from thalweg.capture.checks import block_checks
 from thalweg.capture.record import Capture
@@ -21,7 +21,7 @@ from thalweg.capture.target import TargetLike, find_target
 from thalweg.errors import InputError
 from thalweg.methods.registry import Chain, Maps, Traits, find_method
 from thalweg.models.encode import ModelInput
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.receipt import Receipt
 from thalweg.tokens import Tokens, anonymous
 
@@ -67,6 +67,7 @@ def explain(
         per_layer=None if maps.per_layer is None else maps.per_layer.detach().cpu().numpy(),
         targets=targets,
         sources=capture.tokens,
+        positions=(POOLED,) if goal.pooled else goal.positions,
         method=method,
         params=asdict(options),
         receipt=Receipt(block_checks(capture.blocks, maps.parity), dict(maps.figures), assumed),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from thalweg.attribution.result import Attribution
+from thalweg.attribution.result import POOLED, Attribution
 from thalweg.drawing.packed import Packed, pack
 from thalweg.drawing.payload import Arrays, describe_receipt
 from thalweg.methods.registry import Chain, list_methods
@@ -16,7 +16,6 @@ from thalweg.tokens import Tokens
 
 MAX_LINK_BYTES = 2_000_000  # of the per-layer maps of each method
 MAX_SCORE_BYTES = 1_000_000  # of the scores of each method
-POOLED = -1  # the target of a prediction that is read from all positions
 HEADLINE_SOURCES = 3
 
 
@@ -46,9 +45,9 @@ class PackedAttribution:
         return set(targets) <= set(self.targets)
 
 
-def pack_attribution(attribution: Attribution, targets: Sequence[int]) -> PackedAttribution:
-    """Pack an attribution whose rows belong to these positions."""
-    count = len(attribution.sources)
+def pack_attribution(attribution: Attribution) -> PackedAttribution:
+    """Pack the scores and per-layer maps of an attribution."""
+    count, targets = len(attribution.sources), attribution.positions
     keep = MAX_SCORE_BYTES // (4 * max(1, len(targets)))  # two bytes for a score, two for its column
     dense = 2 * count * len(targets) <= MAX_SCORE_BYTES
     layers = None
@@ -58,30 +57,13 @@ def pack_attribution(attribution: Attribution, targets: Sequence[int]) -> Packed
     return PackedAttribution(
         method=attribution.method,
         params=dict(attribution.params),
-        targets=tuple(targets),
+        targets=targets,
         scores=pack(attribution.scores, np.uint16, None if dense else max(1, keep)),
         layers=layers,
         chain=attribution.chain,
         receipt=attribution.receipt,
         row_sum_error=attribution.row_sum_error,
     )
-
-
-def positions_of(attribution: Attribution) -> tuple[int, ...]:
-    """The positions of the targets among the sources; `POOLED` for a target that is not a source."""
-    sources, targets = attribution.sources, attribution.targets
-    if targets == sources:
-        return tuple(range(len(sources)))
-    candidates, wanted = (
-        list(zip(part.pieces, part.spans, part.segments, part.ids, strict=True)) for part in (sources, targets)
-    )
-    places, start = [], 0
-    for token in wanted:  # equal tokens are told apart by their order
-        order = [*range(start, len(candidates)), *range(start)]
-        place = next((i for i in order if candidates[i] == token), POOLED)
-        places.append(place)
-        start = place + 1
-    return tuple(places)
 
 
 def describe(packed: PackedAttribution, arrays: Arrays) -> dict[str, Any]:

@@ -24,10 +24,15 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.console import RenderableType
 
+POOLED = -1  # the position of a target that is not one of the sources
+
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
     """Scores [target source]: how much each source contributes to each target. Arrays are read-only.
+
+    `positions` are the positions of the targets among the sources: `POOLED` for a prediction that is read from all of
+    them, and for a target whose own column was dropped.
 
     `errors` are half widths of the scores' error bars (95 %), if the method estimates them. `per_layer` are the maps
     [layer target source] that `chain` combines into the scores. `prediction` is the model's output if the target is
@@ -37,6 +42,7 @@ class Attribution:
     scores: ScoreArray
     targets: Tokens
     sources: Tokens
+    positions: tuple[int, ...]
     method: str
     params: Mapping[str, Any]
     receipt: Receipt
@@ -50,7 +56,7 @@ class Attribution:
         for name in ("scores", "per_layer", "errors"):
             array = getattr(self, name)
             if array is not None:
-                array = np.array(array, order="C")  # safetensors writes the buffer as it lies
+                array = np.array(array, order="C")  # safetensors writes the raw buffer
                 array.setflags(write=False)
                 object.__setattr__(self, name, array)
         for name in ("params", "provenance"):
@@ -66,6 +72,7 @@ class Attribution:
         if all(span is None for span in self.sources.spans):
             raise InputError("words are unknown without a text: pass a text instead of token ids")
         rows, columns = self.targets.word_groups(), self.sources.word_groups()
+        word_of = {position: word for word, (_, members) in enumerate(columns) for position in members}
         gather = np.zeros((len(self.sources), len(columns)))
         for number, (_, positions) in enumerate(columns):
             gather[positions, number] = 1
@@ -83,6 +90,7 @@ class Attribution:
             per_layer=per_layer,
             targets=_merged(self.targets, rows),
             sources=_merged(self.sources, columns),
+            positions=tuple(word_of.get(self.positions[members[0]], POOLED) for _, members in rows),
         )
 
     def top(self, count: int = 5, target: int = 0) -> list[tuple[str, float]]:
@@ -102,6 +110,7 @@ class Attribution:
         rows = range(count) if targets is None else targets
         rows = tuple(check_index("target", row, count, negative=True) for row in rows)
         columns = tuple(i for i, is_special in enumerate(self.sources.special) if special or not is_special)
+        column_of = {source: column for column, source in enumerate(columns)}
         return replace(
             self,
             scores=self.scores[np.ix_(rows, columns)],
@@ -109,6 +118,7 @@ class Attribution:
             per_layer=None if len(columns) < len(self.sources) else self.per_layer,
             targets=self.targets.select(rows),
             sources=self.sources.select(columns),
+            positions=tuple(column_of.get(self.positions[row], POOLED) for row in rows),
         )
 
     def renormalised(self) -> "Attribution":

@@ -13,7 +13,7 @@ from thalweg.files.atomic import draft_of, read_tensors
 from thalweg.receipt import Receipt
 from thalweg.tokens import Tokens
 
-SCHEMA = 3
+SCHEMA = 4
 
 
 def header(attribution: Attribution) -> dict[str, Any]:
@@ -26,6 +26,7 @@ def header(attribution: Attribution) -> dict[str, Any]:
         "chain": attribution.chain,
         "targets": asdict(attribution.targets),
         "sources": asdict(attribution.sources),
+        "positions": list(attribution.positions),
         "receipt": attribution.receipt.to_dict(),
         "provenance": dict(attribution.provenance),
     }
@@ -50,8 +51,11 @@ def load(path: str | Path) -> Attribution:
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is not a complete attribution: {error!r}") from error
     expected = (len(attribution.targets), len(attribution.sources))
-    if attribution.scores.shape != expected:
-        raise InputError(f"{path} has scores of shape {attribution.scores.shape}, but {expected} targets and sources")
+    if attribution.scores.shape != expected or len(attribution.positions) != len(attribution.targets):
+        raise InputError(
+            f"{path} has scores of shape {attribution.scores.shape} and {len(attribution.positions)} positions, "
+            f"expected {expected} (targets, sources)"
+        )
     return attribution
 
 
@@ -62,6 +66,7 @@ def _attribution(described: dict[str, Any], arrays: dict[str, Any]) -> Attributi
         errors=arrays.get("errors"),
         targets=_tokens(described["targets"]),
         sources=_tokens(described["sources"]),
+        positions=tuple(described["positions"]),
         method=described["method"],
         params=described["params"],
         prediction=described["prediction"],

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from thalweg.attribution.mixing_result import DISTANCES, Mixing
-from thalweg.attribution.packed import describe, headline, pack_attribution, positions_of
+from thalweg.attribution.packed import describe, headline, pack_attribution
 from thalweg.attribution.result import Attribution, Comparison
 from thalweg.drawing.escaping import printable
 from thalweg.drawing.figures import (
@@ -41,15 +41,14 @@ ABOUT_CHARACTERS = 60
 def page(attributions: Sequence[Attribution]) -> str:
     """A self-contained page with attributions of the same targets."""
     first, arrays = attributions[0], Arrays()
-    targets = positions_of(first)
-    packed = [pack_attribution(attribution, targets) for attribution in attributions]
+    packed = [pack_attribution(attribution) for attribution in attributions]
     parts = {
         "prediction": None if first.prediction is None else printable(first.prediction),
         "methods": [describe(entry, arrays) for entry in packed],
         "provenance": dict(first.provenance),
         "leftOut": ["heads, their certificate and mixing: use thalweg report"],
     }
-    initial = targets[:1]
+    initial = first.positions[:1]
     title = headline(packed, first.sources, initial, first.prediction)
     return report_page(first.sources, initial, title, parts, arrays)
 

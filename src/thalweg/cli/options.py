@@ -10,7 +10,7 @@ Model = Annotated[
     str | None,
     typer.Option("--model", "-m", help="Model folder or Hub id (default: the bundled sentiment classifier)"),
 ]
-Task = Annotated[str | None, typer.Option(help="Task of the model, if the checkpoint does not say")]
+Task = Annotated[str | None, typer.Option(help="Task of the model (default: inferred from the checkpoint)")]
 Target = Annotated[
     str | None,
     typer.Option(help='Position, token, "prediction" or "all" (default: the prediction)', show_default=False),

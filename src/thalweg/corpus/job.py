@@ -55,7 +55,7 @@ def make_job(
 ) -> Job:
     """Check the options against the model and the registry of methods before any text is read."""
     if subject.tokenizer is None:
-        raise InputError("the model was loaded without a tokenizer, which a file of texts needs")
+        raise InputError("a file of texts needs a tokenizer, but the model was loaded without one")
     if isinstance(methods, str) or len(set(methods)) < len(methods):
         raise InputError(f"methods must be a list of different methods, got {methods!r}")
     if certificate is not None and certificate not in get_args(CertificateKind):

@@ -1,4 +1,4 @@
-"""From a shard of texts to its rows: the same rows for the same shard, model and job, in whichever process."""
+"""From a shard of texts to its rows: the same rows for the same shard, model and job, in any process."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

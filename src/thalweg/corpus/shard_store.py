@@ -49,7 +49,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class ShardLabel:
-    """What the metadata of a shard says about it: the digest of its texts, and its counts."""
+    """Metadata of a shard: the digest of its texts, and its counts."""
 
     digest: str
     counts: Counts

@@ -26,7 +26,7 @@ from thalweg.errors import InputError, ProofError
 from thalweg.numerics import relative_error, working
 
 Biases = Literal["absdot", "apart"]
-Sources = Float[Tensor, "token source width"]  # with biases apart, the last source is no token
+Sources = Float[Tensor, "token source width"]  # with biases apart, the last source is the bias term
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def check_subject(subject: Subject) -> None:
 def _no_single_choice(subject: Subject) -> InputError:
     return InputError(
         f"the outputs of {subject.name!r} are not probabilities of one choice among several (it has a single logit, is "
-        "a regression, or assigns several labels at once), so a fall of its answer is not defined"
+        "a regression, or assigns several labels at once), so a drop in probability is undefined"
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows of a bench in Parquet: one file per example while the run goes on, one for all of them at the end."""
+"""Rows of a bench in Parquet: one file per example during the run, one for all of them at the end."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

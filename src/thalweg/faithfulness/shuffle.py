@@ -1,4 +1,4 @@
-"""A model without its knowledge: the entries of every parameter in random order."""
+"""A model with randomly permuted weights: the entries of every parameter in random order."""
 
 from copy import deepcopy
 

@@ -43,7 +43,7 @@ def _point(certificate: Certificate) -> LengthPoint:
         tokens=len(certificate.tokens),
         **means,
         identifiable=counts["identifiable"] / len(heads),
-        locally_unique=(counts["identifiable"] + counts["identifiable given the keys"]) / len(heads),
+        locally_unique=(counts["identifiable"] + counts["locally unique given the keys"]) / len(heads),
     )
 
 

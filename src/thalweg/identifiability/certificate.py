@@ -166,7 +166,7 @@ def _head(layer: int, head: int, block: Block, space: ValueSpace, sums: _HeadSum
 def _verdict(queries: int, determined: int, given_keys: Int[Tensor, " query"] | None) -> Verdict:
     if determined == queries:
         return "identifiable"
-    return "identifiable given the keys" if given_keys is not None and not given_keys.any() else "not identifiable"
+    return "locally unique given the keys" if given_keys is not None and not given_keys.any() else "not identifiable"
 
 
 def _kinds(capture: Capture, block: Block) -> dict[str, Bool[Tensor, " key"]]:

@@ -13,13 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-Verdict = Literal["identifiable", "identifiable given the keys", "not identifiable"]
-VERDICTS: tuple[Verdict, ...] = ("identifiable", "identifiable given the keys", "not identifiable")
-VERDICT_LABELS: dict[Verdict, str] = {
-    "identifiable": "identifiable",
-    "identifiable given the keys": "locally unique given the keys",
-    "not identifiable": "not identifiable",
-}
+Verdict = Literal["identifiable", "locally unique given the keys", "not identifiable"]
+VERDICTS: tuple[Verdict, ...] = ("identifiable", "locally unique given the keys", "not identifiable")
 
 
 @dataclass(frozen=True)
@@ -102,7 +97,7 @@ class Head:
             f"(up to {self.ambiguity} free dimensions)"
         )
         size = f"{self.null_share_row_sum:.0%} of its attention, by norm, has no effect"
-        if self.verdict == "identifiable given the keys":
+        if self.verdict == "locally unique given the keys":
             return f"{open_rows}, but all are locally unique given the keys (small query perturbations); {size}"
         if self.rows_determined_given_keys is None:
             return f"{open_rows}; its keys were not captured, so they cannot narrow this down; {size}"
@@ -182,7 +177,7 @@ class Certificate:
             f"{counts['identifiable']} of {len(self.heads)} heads have uniquely determined attention at "
             f"{len(self.tokens)} tokens."
         ]
-        if partly := counts["identifiable given the keys"]:
+        if partly := counts["locally unique given the keys"]:
             sentences.append(f"Another {partly} are locally unique given their keys (small query perturbations).")
         if rest := counts["not identifiable"]:
             sentences.append(f"The remaining {rest} are not identifiable.")

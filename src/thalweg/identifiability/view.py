@@ -14,7 +14,7 @@ from thalweg.drawing.payload import Arrays, describe_receipt
 from thalweg.drawing.terminal import Fitted, receipt_text
 from thalweg.identifiability.head_result import Alternative, Alternatives, HeadReport, Intervals
 from thalweg.identifiability.length_result import LengthCurve
-from thalweg.identifiability.result import VERDICT_LABELS, Certificate, Head, Verdict
+from thalweg.identifiability.result import Certificate, Head, Verdict
 from thalweg.jsonable import jsonable
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MARKS: dict[Verdict, tuple[str, str]] = {
     "identifiable": ("●", "green"),
-    "identifiable given the keys": ("◐", "yellow"),
+    "locally unique given the keys": ("◐", "yellow"),
     "not identifiable": ("○", "red"),
 }
 HEADS_WITH_FIGURES = 12  # a row of more heads shows marks only
@@ -37,7 +37,7 @@ def certificate_text(certificate: Certificate) -> RenderableType:
     legend = Text("by layer and head; figures: share of attention, by norm, that has no effect\n", "dim")
     for verdict, (mark, style) in MARKS.items():
         legend.append(f"{mark} ", style)
-        legend.append(f"{VERDICT_LABELS[verdict]}   ", "dim")
+        legend.append(f"{verdict}   ", "dim")
     parts: list[RenderableType] = [heading, Text(certificate.summary()), Text(), legend, _by_layer(certificate)]
     misleading = certificate.most_misleading(MISLEADING_HEADS)
     if misleading:

@@ -25,17 +25,17 @@ class Params:
     layer: int = option(-1, "attention block to explain, from 0; negative numbers count from the top")
     head: int | None = option(None, "one head of that block, over the mean of the heads in the blocks below")
     receptive_field: bool = option(
-        False, "divide by the scores of even attention, since a causal mask favours early tokens"
+        False, "divide by the scores of uniform attention, since a causal mask favours early tokens"
     )
 
     def assumptions(self) -> tuple[str, ...]:
-        return ("scores are relative to those of even attention",) if self.receptive_field else ()
+        return ("scores are relative to those of uniform attention",) if self.receptive_field else ()
 
     def graph(self, capture: Capture, target: Target, even: bool = False) -> AttentionGraph:
-        """The graph for these parameters; with `even`, that of even attention."""
+        """The graph for these parameters; with `even`, that of uniform attention."""
         if self.receptive_field and self.weights != "attention":
             raise InputError(
-                f"receptive_field compares attention with even attention, so weights must be 'attention', got "
+                f"receptive_field compares attention with uniform attention, so weights must be 'attention', got "
                 f"{self.weights!r}"
             )
         return attention_graph(

@@ -14,7 +14,7 @@ from thalweg.methods.registry import Maps, Traits, method
 @dataclass(frozen=True)
 class Params(raw_attention.Params):
     constraint: Literal["none", "row_sum"] = option(
-        "none", "none as in the paper, or row_sum: remove only what keeps rows summing to one"
+        "none", "none as in the paper, or row_sum: remove only directions that preserve row sums"
     )
 
 

@@ -68,7 +68,7 @@ class Traits:
             raise InputError("traits contradict each other: signed scores are not shares, so drop rows_sum_to_one")
         if (self.chain is not None) != (self.layer_maps == "steps"):
             raise InputError(
-                f"chain states how steps combine, so it belongs to layer_maps='steps' and no other; got "
+                f"chain requires layer_maps='steps' and vice versa, got "
                 f"chain={self.chain!r} with layer_maps={self.layer_maps!r}"
             )
         if not self.serves or not self.serves <= EVERY_KIND:

@@ -194,7 +194,7 @@ def read_probes(run: RunFolder) -> Probes | None:
             maps,
         )
     except (KeyError, TypeError, IndexError) as error:
-        raise InputError(f"{run.path / RESULT} lacks a part of a probe run: {error!r}") from error
+        raise InputError(f"{run.path / RESULT} is incomplete: {error!r}") from error
 
 
 def _tensors(trained: TrainedMap) -> dict[str, Tensor]:

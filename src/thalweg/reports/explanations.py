@@ -51,8 +51,8 @@ def explain_by_all(
                 raise
             left_out.append(f"{name}: {error}")
             continue
-        attribution, targets = with_pooled_row(capture, traits, attribution, rows)
-        packed.append(pack_attribution(attribution, targets))
+        attribution = with_pooled_row(capture, traits, attribution)
+        packed.append(pack_attribution(attribution))
         left_out += _dropped(packed[-1], traits.affordable_for_all_targets(count))
         if count <= MAX_MIXING_TOKENS and (mixed := _mixing_figures(capture, attribution)) is not None:
             figures[name] = mixed
@@ -78,19 +78,20 @@ def target_rows(capture: Capture, traits: Traits, opened: tuple[int, ...]) -> tu
     return tuple(sorted({*range(last.start, last.stop), *initial}))
 
 
-def with_pooled_row(
-    capture: Capture, traits: Traits, attribution: Attribution, rows: tuple[int, ...]
-) -> tuple[Attribution, tuple[int, ...]]:
+def with_pooled_row(capture: Capture, traits: Traits, attribution: Attribution) -> Attribution:
     """Add a row for a prediction that is pooled over positions: the mean of their rows.
 
     Methods that explain a logit have the same row for all of these positions, so it becomes their only row.
     """
     if not (capture.has_single_answer and len(capture.readout) > 1):
-        return attribution, rows
+        return attribution
     if traits.explains_logit:
-        return attribution.select([0]), (POOLED,)
+        return replace(attribution.select([0]), positions=(POOLED,))
+    rows = attribution.positions
     mean = attribution.scores[[rows.index(position) for position in capture.readout]].mean(0, keepdims=True)
-    return replace(attribution, scores=np.concatenate([attribution.scores, mean]), errors=None), (*rows, POOLED)
+    return replace(
+        attribution, scores=np.concatenate([attribution.scores, mean]), errors=None, positions=(*rows, POOLED)
+    )
 
 
 def _mixing_figures(capture: Capture, attribution: Attribution) -> MixingFigures | None:

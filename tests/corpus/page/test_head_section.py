@@ -8,7 +8,7 @@ from thalweg.corpus.summary import HeadFigures
 def test_heads_when_certified_then_show_verdicts_and_shares() -> None:
     page = head_section(hand_made_summary())
     assert "identifiable (75.0%)" in page
-    assert "layer 0 head 0: identifiable in 15, identifiable given the keys in 5, not identifiable in 0 of 20" in page
+    assert "layer 0 head 0: identifiable in 15, locally unique given the keys in 5, not identifiable in 0 of 20" in page
     assert "<td>50.0</td>" in page and "<td>–</td>" in page
     assert page.count("<g>") == 1
     assert "small change of its query" in page

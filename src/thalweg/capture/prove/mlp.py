@@ -62,7 +62,7 @@ class _Witness:
 
     def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]:
         if isinstance(anatomy.stream, Missing):
-            raise InputError(f"this method needs more than attention blocks, but {anatomy.stream.reason}")
+            raise InputError(f"this method needs the path from the blocks to the logits, but {anatomy.stream.reason}")
         self.model, self.wiring = model, anatomy.stream
         return self.wiring.taps
 
@@ -119,6 +119,6 @@ def _require(error: float, layer: Feedforward, observed: str) -> None:
     allowed = allowed_error(layer.block.input.dtype, layer.block.input.shape[1])
     if not error <= allowed:
         raise ProofError(
-            f"the layer after the attention block {layer.block.name!r} should add up to the {observed}, but the "
-            f"relative error is {error:.1e} (tolerance {allowed:.1e})"
+            f"the MLP after the attention block {layer.block.name!r} does not reproduce the {observed}: relative error "
+            f"{error:.1e} (tolerance {allowed:.1e})"
         )

@@ -26,7 +26,7 @@ def bench(
         ),
     ] = None,
     metrics: Annotated[
-        str | None, typer.Option(help="Metrics, comma-separated; sufficiency_mask has its own operator")
+        str | None, typer.Option(help="Metrics, comma-separated; a suffix overrides --operator, e.g. sufficiency_mask")
     ] = None,
     operator: Annotated[str, typer.Option(help="How tokens are removed: delete, mask or pad")] = "delete",
     inverses: Annotated[bool, typer.Option("--inverses", help="Add the reverse of every method")] = False,

@@ -116,7 +116,7 @@ def query(
     ],
     json: Json = None,
 ) -> None:
-    """Query the rows of a folder in SQL; nothing else can be read, and nothing written.
+    """Run a read-only SQL query on the rows of a run.
 
     The tables are rows (as stored), scores (one row per method), sources, agreement, layers, heads and checks.
     """

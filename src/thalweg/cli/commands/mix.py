@@ -26,7 +26,7 @@ from thalweg.files.tables import read_texts
 def mix(
     text: Annotated[str | None, typer.Argument(help="Text to measure, unless --file is used")] = None,
     methods: Annotated[str | None, typer.Option(help="Methods, comma-separated")] = None,
-    start: Annotated[str, typer.Option(help="Where maps begin: embeddings, or layer for the layer before")] = (
+    start: Annotated[str, typer.Option(help="Start of each map: embeddings, or layer (the previous layer)")] = (
         "embeddings"
     ),
     file: File = None,
@@ -39,7 +39,7 @@ def mix(
     target_text: TargetText = None,
     json: Json = None,
 ) -> None:
-    """Show how tokens mix: what they keep of themselves and what neighbours give, by layer and method."""
+    """Show how tokens mix: own share and shares of neighbours, by layer and method, by layer and method."""
     if (text is None) == (file is None):
         raise InputError("expected either a text or --file with texts")
     if file is not None and target_text is not None:

@@ -64,7 +64,7 @@ def train(
     seed: Annotated[int, typer.Option(help="Seed of the split, the initial weights and the order")] = 0,
     json: Json = None,
 ) -> None:
-    """Train a text classifier, and report its accuracy and up to which length its attention is identifiable.
+    """Train a text classifier, and report its accuracy and the length up to which its attention is identifiable.
 
     With --init-from it starts from a pretrained encoder; with --distil as well, it makes an existing classifier more
     identifiable and reports both, before and after.

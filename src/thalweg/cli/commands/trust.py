@@ -18,7 +18,7 @@ def trust(
     head: Annotated[int | None, typer.Option(help="With --layer: report on a single head")] = None,
     target: Target = None,
     lengths: Annotated[
-        Path | None, typer.Option(help="Text file: report figures against length, over pieces of it")
+        Path | None, typer.Option(help="Measure identifiability by length, on pieces of this text file")
     ] = None,
     model: Model = None,
     task: Task = None,

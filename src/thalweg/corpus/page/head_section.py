@@ -7,7 +7,7 @@ from thalweg.drawing.elements import Markup, details, section, table
 
 KEYS_NOTES = {
     "values": "not identifiable by values: others do, and the keys were not checked",
-    "full": "identifiable given the keys: others do, but none that the head reaches by a small change of its query",
+    "full": "locally unique given the keys: other weights do, but none within reach of a small query perturbation",
 }
 
 

@@ -2,7 +2,7 @@
 
 const VERDICTS = {
   identifiable: { mark: '●', kind: 'yes', label: 'identifiable' },
-  'identifiable given the keys': { mark: '◐', kind: 'partly', label: 'locally unique given the keys' },
+  'locally unique given the keys': { mark: '◐', kind: 'partly', label: 'locally unique given the keys' },
   'not identifiable': { mark: '○', kind: 'no', label: 'not identifiable' },
 };
 const THUMB = 44; // pixels

@@ -161,7 +161,7 @@ function joinWithAnd(items) {
 
 function certificateSentence({ counts, heads }) {
   const unique = counts.identifiable || 0;
-  const local = counts['identifiable given the keys'] || 0;
+  const local = counts['locally unique given the keys'] || 0;
   if (unique === heads.length) return `All ${heads.length} heads have uniquely determined attention: no other weights give the same output.`;
   const others = unique ? 'in the others, different weights' : 'different weights';
   const keys = local ? ` ${unique ? 'Another ' : ''}${local} ${local === 1 ? 'is' : 'are'} locally unique given the keys.` : '';

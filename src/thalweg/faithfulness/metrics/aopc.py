@@ -6,7 +6,7 @@ from thalweg.faithfulness.registry import metric
 
 @metric(direction="higher", role="faithfulness", paper="Samek et al. 2017; Edin et al. 2025", operators=OPERATORS)
 def aopc(ranking: Ranking, operator: Operator) -> float:
-    """Average fall of the answer as tokens are removed one by one, highest first.
+    """Average drop of the answer's probability as tokens are removed one by one, highest first.
 
     (1/m) Σ_{k=1..m} p(x) − p(x without the top k of m tokens). Its scale depends on the model, so values of different
     models cannot be compared (see naopc).

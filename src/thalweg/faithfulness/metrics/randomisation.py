@@ -7,7 +7,7 @@ from thalweg.faithfulness.registry import metric
 def randomisation(ranking: Ranking) -> float | None:
     """Spearman's correlation with the scores on the same model with shuffled weights; near zero for a sound method.
 
-    A method that gives nearly the same scores to a model without its knowledge does not read the model. The entries of
+    A method that gives nearly the same scores to a model with permuted weights does not read the model. The entries of
     each parameter are permuted, in all layers at once. The correlation keeps its sign: in short texts its absolute
     value is large by chance, while its mean is zero.
     """
