@@ -204,7 +204,7 @@ class Summary:
 
     def to_html(self) -> str:
         """A self-contained HTML page."""
-        from thalweg.corpus.page.summary_page import summary_page
+        from thalweg.corpus.summary_page import summary_page
 
         return summary_page(self)
 

@@ -1,1 +1,1 @@
-"""The summary of a corpus as an HTML page, drawn in Python so that it can be read without scripts."""
+"""Sections of the summary page, drawn in Python so that the page can be read without scripts."""

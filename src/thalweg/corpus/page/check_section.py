@@ -17,7 +17,7 @@ def check_section(summary: Summary) -> Markup:
     result = (
         el("p", f"{len(broken)} of {len(checks)} checks exceed their tolerance on some text.", class_="warning")
         if broken
-        else el("p", "Every check is within its tolerance on every text.", class_="said")
+        else el("p", "Every check is within its tolerance on every text.", class_="status")
     )
     figures = table(
         "Largest relative error and its tolerance",
