@@ -1,4 +1,4 @@
-"""Tiny random models, built offline, of the architecture families the contract tests run over."""
+"""Tiny random models of all architecture families that the contract tests cover, built offline."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -38,7 +38,7 @@ PAD, BOS, MASK, EOS = 0, 1, 2, 3  # an EOS of 2 turns on the legacy pooling of C
 FIRST_WORD, VOCABULARY = 5, 99
 WINDOW = 4  # of sliding-window attention: texts of more than four tokens reach past it
 
-# Taken where the configuration has the size, under that name or one that it maps the name to.
+# Used if the configuration has the field, under this name or an alias.
 SIZES: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "pad_token_id": PAD,
@@ -64,7 +64,7 @@ SIZES: dict[str, Any] = {
     "patch_size": 4,
     "num_labels": 3,
 }
-EXTRA = {"num_labels", "global_head_dim"}  # taken by configurations that have no such field
+EXTRA = {"num_labels", "global_head_dim"}  # accepted by configurations without such a field
 SEQ2SEQ: dict[str, Any] = {
     "encoder_layers": 2,
     "decoder_layers": 2,
@@ -104,7 +104,7 @@ AUTO: dict[str, Any] = {
 
 def config_of(model_type: str, overrides: Mapping[str, Any]) -> PreTrainedConfig:
     kind = CONFIG_MAPPING[model_type]
-    aliases = kind.attribute_map  # may also lead from a field to a name that is none
+    aliases = kind.attribute_map  # an alias may also point from a field to a name that is not one
     known = {field.name for field in fields(kind)} | EXTRA
     values: dict[str, Any] = {}
     for name, value in [*overrides.items(), *SIZES.items()]:
@@ -118,7 +118,7 @@ def config_of(model_type: str, overrides: Mapping[str, Any]) -> PreTrainedConfig
 
 @torch.no_grad()
 def randomise(model: PreTrainedModel, generator: torch.Generator) -> None:
-    """Moves every parameter off its initial value, so that no 0 and no 1 hides a term."""
+    """Move every parameter off its initial value, so that no 0 or 1 hides a term."""
     seen: set[int] = set()
     for module in model.modules():
         kind = type(module).__name__
@@ -189,7 +189,7 @@ def family(
     auto: Any = None,
     inputs: Callable[[int, int], dict[str, Tensor]] | None = None,
     attentions: Mapping[str, int] | None = None,
-    unscaled: str | None = None,  # query weights to shrink, where the model divides by no sqrt(size)
+    unscaled: str | None = None,  # query weights to shrink, if the model does not divide by sqrt(size)
     **overrides: Any,
 ) -> Family:
     def build() -> PreTrainedModel:
@@ -370,7 +370,7 @@ AROUND_REGISTRY: tuple[Family, ...] = (
 
 PROVED = THROUGH_REGISTRY + AROUND_REGISTRY
 
-# A norm or a gate before the projection, two kernels for one head, mixing without attention, none at all.
+# A norm or gate before the projection, two kernels per head, mixing without attention, or no attention at all.
 REFUSED: tuple[Family, ...] = (
     family(
         "lfm2_below_and_above",
@@ -411,4 +411,4 @@ REFUSED: tuple[Family, ...] = (
     family("mamba", "causal_lm", "pre_norm", attentions={}, state_size=4),
 )
 
-BY_NAME = {one.name: one for one in PROVED + REFUSED}
+BY_NAME = {family.name: family for family in PROVED + REFUSED}

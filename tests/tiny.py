@@ -40,7 +40,7 @@ def tiny_subject(family: str = "bert") -> tw.Subject:
 
 
 def save_folder(folder: Path, family: str = "bert") -> Path:
-    """The same as a checkpoint folder."""
+    """Write the same as a checkpoint folder."""
     subject = tiny_subject(family)
     subject.model.save_pretrained(folder)
     assert subject.tokenizer is not None
@@ -49,7 +49,7 @@ def save_folder(folder: Path, family: str = "bert") -> Path:
 
 
 def wordpiece() -> PreTrainedTokenizerFast:
-    """As BERT's: words are split at white space and punctuation, then into ##pieces."""
+    """WordPiece, like BERT: words are split at white space and punctuation, then into ##pieces."""
     inner = Tokenizer(models.WordPiece(_vocabulary(WORDS), unk_token="[UNK]"))
     inner.normalizer = normalizers.BertNormalizer(lowercase=True)
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -58,14 +58,14 @@ def wordpiece() -> PreTrainedTokenizerFast:
 
 
 def whole_words() -> PreTrainedTokenizerFast:
-    """Everything between spaces is one token, whatever it is made of; nothing is cleaned."""
+    """One token for everything between spaces; nothing is normalised."""
     inner = Tokenizer(models.WordLevel(_vocabulary(WORDS), unk_token="[UNK]"))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return _between_specials(inner)
 
 
 def byte_level() -> PreTrainedTokenizerFast:
-    """As GPT-2's: no special tokens around the text, spaces are part of words, an emoji is bytes."""
+    """Byte-level BPE, like GPT-2: no special tokens, spaces belong to words, an emoji is several bytes."""
     letters = [*string.ascii_lowercase, "Ġ", "Ċ", *".,!?'-", *"ðŁĺĢĤ"]
     merges = [("h", "e"), ("t", "he"), ("Ġ", "the"), ("k", "e"), ("ke", "y"), ("Ġ", "t")]
     pieces = [*letters, *("".join(pair) for pair in merges)]
@@ -76,7 +76,7 @@ def byte_level() -> PreTrainedTokenizerFast:
 
 
 def sentence_pieces() -> PreTrainedTokenizerFast:
-    """As SentencePiece's: the text is not split first, so that all of it has one word id."""
+    """Unigram, like SentencePiece: the text is not split first, so all of it has one word id."""
     scores = [(piece, 0.0) for piece in SPECIAL]
     scores += [(f"▁{word}", -1.0) for word in ("the", "film", "un", "a")]
     scores += [(word, -1.0) for word in ("happy", "ing", "play", ".", ",")]
@@ -117,11 +117,11 @@ def _fast(inner: Tokenizer) -> PreTrainedTokenizerFast:
 
 
 def snapshot(model: PreTrainedModel) -> dict[str, object]:
-    """All that a capture must leave as it found it, in a form that can be compared with ==."""
+    """Everything that a capture must leave unchanged, in a form that can be compared with ==."""
     modules = dict(model.named_modules())
     own = {id(c): c for m in modules.values() if (c := getattr(m, "config", None)) is not None}
     configs = [
-        one for config in own.values() for one in (config, *(
+        each for config in own.values() for each in (config, *(
             getattr(config, name) for name in config.sub_configs if hasattr(config, name)
         ))
     ]  # fmt: skip

@@ -1,6 +1,7 @@
-"""Every family of the zoo: captured, proved, and left as it was."""
+"""Every family: captured, proved, and left unchanged."""
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ def first(outputs: Any) -> Tensor:
     return outputs["logits"] if "logits" in outputs else outputs[0]
 
 
-def test_zoo_when_counted_then_holds_every_required_family() -> None:
+def test_families_when_counted_then_include_every_required_one() -> None:
     assert set(REQUIRED) <= {family.name for family in PROVED}
     assert len(PROVED) >= 70
 
@@ -41,7 +42,7 @@ def test_capture_when_taken_then_every_block_is_proved(family: Family) -> None:
 
 
 @each
-def test_wiring_when_discovered_then_matches_what_the_family_is_known_for(family: Family) -> None:
+def test_wiring_when_discovered_then_matches_the_traits_of_the_family(family: Family) -> None:
     capture = captured(family)
     traits = family.traits
     for block in capture.blocks:
@@ -94,14 +95,14 @@ def test_weights_when_recomputed_then_equal_the_models_own(family: Family) -> No
         "cross": "cross_attentions",
     }.items():
         blocks = [block for block in capture.blocks if block.role == role]
-        own = [one for one in outputs.get(name) or () if one is not None] if blocks else []
+        own = [maps for maps in outputs.get(name) or () if maps is not None] if blocks else []
         assert len(own) == len(blocks)
         for block, expected in zip(blocks, own, strict=True):
             torch.testing.assert_close(block.weights(), expected[0], atol=2e-6, rtol=1e-4)
 
 
 @pytest.mark.parametrize("family", AROUND_REGISTRY, ids=lambda family: family.name)
-def test_weights_when_model_goes_round_the_registry_then_equal_the_models_own(
+def test_weights_when_the_model_bypasses_the_registry_then_equal_its_own(
     family: Family,
 ) -> None:
     model, inputs = family.build(), family.inputs(1, 12)
@@ -132,14 +133,14 @@ def test_example_when_padded_in_a_batch_then_has_the_numbers_it_has_alone(family
         alone[0] = subject.capture(long)
     together = subject.capture({name: torch.cat([long[name], padded[name]]) for name in long})
     assert isinstance(together, list)
-    for one, expected in zip(together, alone, strict=True):
+    for capture, expected in zip(together, alone, strict=True):
         assert isinstance(expected, Capture)
-        assert len(one.tokens) == len(expected.tokens)
-        for block, wanted in zip(one.blocks, expected.blocks, strict=True):
+        assert len(capture.tokens) == len(expected.tokens)
+        for block, wanted in zip(capture.blocks, expected.blocks, strict=True):
             torch.testing.assert_close(block.output, wanted.output, atol=2e-5, rtol=1e-4)
             torch.testing.assert_close(block.weights(), wanted.weights(), atol=2e-5, rtol=1e-4)
-        if one.logits is not None:
-            torch.testing.assert_close(one.logits, expected.logits, atol=5e-5, rtol=1e-4)
+        if capture.logits is not None:
+            torch.testing.assert_close(capture.logits, expected.logits, atol=5e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("family", THROUGH_REGISTRY, ids=lambda family: family.name)
@@ -188,8 +189,6 @@ def test_family_when_it_cannot_be_proved_then_is_refused_and_left_alone(family: 
 
 
 def test_table_of_architectures_when_compared_then_names_what_is_tested() -> None:
-    from pathlib import Path
-
     table = (Path(__file__).parents[2] / "docs" / "architectures.md").read_text()
     for family in PROVED[::8]:
         row = measure(family)

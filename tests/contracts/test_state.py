@@ -1,4 +1,4 @@
-"""The model is left exactly as found: after an exception, from several threads, in any mode."""
+"""The model is left unchanged: after an exception, with several threads, in any mode."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,19 +19,19 @@ from tests.tiny import SENTENCE, snapshot, tiny_subject, wordpiece
 from thalweg.capture.attention import Call
 from thalweg.capture.record import Capture
 
-# Post-norm; encoder, decoder and cross-attention; round the registry.
+# Post-norm; encoder, decoder and cross-attention; bypassing the registry.
 FAMILIES = [BY_NAME[name] for name in ("bert", "bart", "bloom")]
 each = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 SHORT = "a cat is not a dog."
 
 
 class BoomError(Exception):
-    """What the tests throw; nothing in the library knows it."""
+    """Raised by the tests; unknown to the library."""
 
 
 @pytest.fixture
 def eager_switching() -> Iterator[None]:
-    """Threads take turns as often as Python allows, so that what can interleave does."""
+    """Switch threads as often as Python allows, so that everything that can interleave does."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-4)
     yield
@@ -39,7 +39,7 @@ def eager_switching() -> Iterator[None]:
 
 
 def raise_at(model: PreTrainedModel, error: BaseException, call: int) -> Callable[[], None]:
-    """Make a module in the middle of the model raise at its nth call; what is returned undoes it."""
+    """Make a module in the middle of the model raise at its nth call; return a function that undoes this."""
     linears = [module for module in model.modules() if not list(module.children())]
     calls = 0
 
@@ -52,15 +52,15 @@ def raise_at(model: PreTrainedModel, error: BaseException, call: int) -> Callabl
     return linears[len(linears) // 2].register_forward_hook(boom).remove
 
 
-def one(subject: tw.Subject, given: Any) -> Capture:
-    capture = subject.capture(given)
+def capture_of(subject: tw.Subject, inputs: Any) -> Capture:
+    capture = subject.capture(inputs)
     assert isinstance(capture, Capture)
     return capture
 
 
 @cache
 def alone(name: str, text: str) -> Capture:
-    """What a model gives that nothing else was done to."""
+    """The capture of a model that nothing else was done to."""
     return tiny_subject(name).capture(text)
 
 
@@ -71,8 +71,8 @@ def numbers(capture: Capture) -> list[Tensor]:
 
 def assert_same(actual: Capture, expected: Capture) -> None:
     assert actual.tokens == expected.tokens
-    for found, wanted in zip(numbers(actual), numbers(expected), strict=True):
-        torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-5)
+    for tensor, wanted in zip(numbers(actual), numbers(expected), strict=True):
+        torch.testing.assert_close(tensor, wanted, atol=1e-6, rtol=1e-5)
 
 
 @each
@@ -81,7 +81,7 @@ def assert_same(actual: Capture, expected: Capture) -> None:
     [(BoomError(), 1), (BoomError(), 2), (KeyboardInterrupt(), 2)],
     ids=["while_learning", "while_capturing", "interrupted"],
 )
-def test_model_when_a_module_raises_then_is_left_as_found(family: Family, error: BaseException, call: int) -> None:
+def test_model_when_a_module_raises_then_is_left_unchanged(family: Family, error: BaseException, call: int) -> None:
     model, inputs = family.build(), family.inputs(1, 9)
     undo = raise_at(model, error, call)
     before = snapshot(model)
@@ -91,18 +91,18 @@ def test_model_when_a_module_raises_then_is_left_as_found(family: Family, error:
     assert caught.value is error
     assert snapshot(model) == before
     undo()
-    assert_same(one(subject, inputs), untouched(family))
+    assert_same(capture_of(subject, inputs), untouched(family))
 
 
 @cache
 def untouched(family: Family) -> Capture:
-    return one(tw.load(family.build()), family.inputs(1, 9))
+    return capture_of(tw.load(family.build()), family.inputs(1, 9))
 
 
 @each
-def test_model_when_a_replay_handler_raises_then_is_left_as_found(family: Family) -> None:
+def test_model_when_a_replay_handler_raises_then_is_left_unchanged(family: Family) -> None:
     model = family.build()
-    capture = one(tw.load(model), family.inputs(1, 9))
+    capture = capture_of(tw.load(model), family.inputs(1, 9))
     before = snapshot(model)
     calls = 0
 
@@ -120,7 +120,7 @@ def test_model_when_a_replay_handler_raises_then_is_left_as_found(family: Family
 
 
 @each
-def test_model_when_captured_well_then_is_left_as_found(family: Family) -> None:
+def test_model_when_captured_well_then_is_left_unchanged(family: Family) -> None:
     model = family.build()
     before = snapshot(model)
     subject = tw.load(model)
@@ -129,7 +129,7 @@ def test_model_when_captured_well_then_is_left_as_found(family: Family) -> None:
         assert snapshot(model) == before
 
 
-def test_model_when_input_or_proof_fails_then_is_left_as_found() -> None:
+def test_model_when_input_or_proof_fails_then_is_left_unchanged() -> None:
     for name, error in [
         ("bert", tw.InputError),
         ("bitnet", tw.ProofError),
@@ -188,30 +188,30 @@ def test_hook_of_the_user_that_changes_an_output_when_captured_then_is_part_of_t
     "mode", [torch.no_grad, torch.enable_grad, torch.inference_mode], ids=lambda mode: mode.__name__
 )
 @pytest.mark.parametrize("name", ["bert", "bloom"])
-def test_capture_when_taken_inside_a_gradient_mode_then_works_or_says_so(
+def test_capture_when_taken_inside_a_gradient_mode_then_works_or_the_error_says_so(
     mode: Callable[[], AbstractContextManager[None]], name: str
 ) -> None:
     expected = alone(name, SENTENCE)
     subject = tiny_subject(name)
     with mode():
         before = snapshot(subject.model)
-        capture = captured_or_told(subject, "inference" if mode is torch.inference_mode else "")
+        capture = captured_or_refused(subject, "inference" if mode is torch.inference_mode else "")
         assert snapshot(subject.model) == before
     if capture is not None:
         assert_same(capture, expected)
     assert_same(subject.capture(SENTENCE), expected)
 
 
-def test_capture_when_weights_were_made_in_inference_mode_then_works_or_says_so() -> None:
+def test_capture_when_weights_were_made_in_inference_mode_then_works_or_the_error_says_so() -> None:
     with torch.inference_mode():
         subject = tiny_subject()
-    capture = captured_or_told(subject, "inference")
+    capture = captured_or_refused(subject, "inference")
     if capture is not None:
         assert_same(capture, alone("bert", SENTENCE))
 
 
-def captured_or_told(subject: tw.Subject, reason: str) -> Capture | None:
-    """A capture, or None after an error of ours that names the reason; without one it must work."""
+def captured_or_refused(subject: tw.Subject, reason: str) -> Capture | None:
+    """A capture, or None after an error of ours that names the reason; without a reason it must work."""
     if not reason:
         return subject.capture(SENTENCE)
     try:
@@ -247,10 +247,10 @@ def test_gradients_when_captured_with_gradients_on_then_do_not_accumulate() -> N
 @pytest.mark.parametrize("switch", ["output_hidden_states", "output_attentions", "use_cache"])
 def test_capture_when_config_asks_for_other_outputs_then_has_the_same_numbers(switch: str) -> None:
     subject, plain = tiny_subject("gpt2"), tiny_subject("gpt2")
-    for one_of_them in (subject, plain):  # the fused kernel gives no attentions
-        one_of_them.model.set_attn_implementation("eager")
+    for each_subject in (subject, plain):  # the fused kernel returns no attention weights
+        each_subject.model.set_attn_implementation("eager")
     setattr(subject.model.config, switch, not getattr(subject.model.config, switch, True))
-    with torch.no_grad():  # transformers sets hooks of its own when it is first asked
+    with torch.no_grad():  # transformers sets hooks of its own on the first call
         subject.model(input_ids=torch.tensor([[5, 6, 7]]))
     before = snapshot(subject.model)
     assert_same(subject.capture(SENTENCE), plain.capture(SENTENCE))
@@ -258,7 +258,7 @@ def test_capture_when_config_asks_for_other_outputs_then_has_the_same_numbers(sw
 
 
 def together(work: Mapping[str, Callable[[], Any]], rounds: int = 3) -> dict[str, list[Any]]:
-    """Each piece of work in a thread of its own, several times, all starting at once."""
+    """Run each piece of work several times in its own thread, all starting at once."""
     gate = Barrier(len(work))
 
     def repeat(piece: Callable[[], Any]) -> list[Any]:
@@ -268,7 +268,7 @@ def together(work: Mapping[str, Callable[[], Any]], rounds: int = 3) -> dict[str
                 gate.wait(timeout=60)
                 results.append(piece())
         except BrokenBarrierError:
-            pass  # another thread has failed, and says why
+            pass  # another thread has failed and raises the reason
         except BaseException:
             gate.abort()
             raise
@@ -285,9 +285,9 @@ def assert_as_alone(subjects: list[tw.Subject], expected: list[Capture], texts: 
         for number, (subject, text) in enumerate(zip(subjects, texts, strict=True))
     }
     before = [snapshot(subject.model) for subject in subjects]
-    found = together(work)
+    captures_by_thread = together(work)
     assert [snapshot(subject.model) for subject in subjects] == before
-    for captures, wanted in zip(found.values(), expected, strict=True):
+    for captures, wanted in zip(captures_by_thread.values(), expected, strict=True):
         for capture in captures:
             assert_same(capture, wanted)
 
@@ -340,15 +340,15 @@ def test_plain_calls_when_another_thread_captures_then_answer_as_ever() -> None:
         with torch.no_grad():
             return subject.model(input_ids=ids).logits
 
-    found = together({"capture": lambda: subject.capture(SENTENCE), "plain": plain})
-    for logits in found["plain"]:
+    results = together({"capture": lambda: subject.capture(SENTENCE), "plain": plain})
+    for logits in results["plain"]:
         torch.testing.assert_close(logits, expected)
-    for one_capture in found["capture"]:
-        assert_same(one_capture, capture)
+    for watched in results["capture"]:
+        assert_same(watched, capture)
 
 
 def test_hooks_when_another_thread_meets_them_half_registered_then_do_nothing() -> None:
-    """torch adds a hook first and notes that it takes keyword arguments after: others may see it so."""
+    """torch registers a hook before it notes that the hook takes keyword arguments; other threads may see it so."""
     subject = tiny_subject()
     before = snapshot(subject.model)
     met: list[int] = []
@@ -386,8 +386,8 @@ def test_capture_when_another_thread_fails_on_the_same_model_then_is_not_disturb
             short.replay(handle)
 
     short = subject.capture(SHORT)
-    found = together({"capture": lambda: subject.capture(SENTENCE), "fail": fail})
-    for capture in found["capture"]:
+    results = together({"capture": lambda: subject.capture(SENTENCE), "fail": fail})
+    for capture in results["capture"]:
         assert_same(capture, expected)
     assert snapshot(subject.model) == before
 

@@ -1,4 +1,4 @@
-"""Captures of trained models: what holds for random numbers must hold where activations are extreme."""
+"""Captures of trained models, whose activations are more extreme than random ones."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -21,9 +21,9 @@ def discovered(model: Handmade) -> StreamWiring:
 
 
 def layer(stream: StreamWiring, number: int) -> FeedforwardWiring:
-    found = stream.layers[number]
-    assert isinstance(found, FeedforwardWiring)
-    return found
+    wiring = stream.layers[number]
+    assert isinstance(wiring, FeedforwardWiring)
+    return wiring
 
 
 def test_pre_norm_mlp_when_discovered_then_starts_with_its_norm_and_ends_the_layer() -> None:

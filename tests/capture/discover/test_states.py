@@ -24,16 +24,16 @@ def bypasses(model: Handmade) -> tuple[str | None, str | None]:
 
 
 def test_states_when_layers_are_known_then_are_the_embeddings_and_each_layers_output() -> None:
-    found = states(handmade())
-    assert [str(tap) for tap in found.entries] == ["output of x"]
-    assert [str(tap) for tap in found.after] == ["output of y.0", "output of y.1"]
-    assert found.top == ""
+    taps = states(handmade())
+    assert [str(tap) for tap in taps.entries] == ["output of x"]
+    assert [str(tap) for tap in taps.after] == ["output of y.0", "output of y.1"]
+    assert taps.top == ""
 
 
 def test_last_state_when_its_layers_end_is_unknown_then_is_the_blocks_output_and_says_so() -> None:
-    found = states(handmade(), stream_known=False)
-    assert [str(tap) for tap in found.after] == ["output of y.0", "input of y.1.b"]
-    assert "output of the attention block" in found.top
+    taps = states(handmade(), stream_known=False)
+    assert [str(tap) for tap in taps.after] == ["output of y.0", "input of y.1.b"]
+    assert "output of the attention block" in taps.top
 
 
 def test_bypasses_when_everything_flows_through_the_states_then_are_none() -> None:
@@ -60,9 +60,9 @@ def test_bypasses_when_a_layer_embeds_the_text_again_then_it_is_described() -> N
 
 def test_states_when_the_model_is_an_encoder_decoder_then_have_an_entry_for_each_text() -> None:
     family = BY_NAME["bart"]
-    found = learn(family.build(), family.inputs(1, 6)).states
-    assert len(found.entries) == 2
-    assert len(found.after) == 6
-    assert "encoder" in found.entries[0].module
-    assert "decoder" in found.entries[1].module
-    assert "the model returns" in found.top
+    taps = learn(family.build(), family.inputs(1, 6)).states
+    assert len(taps.entries) == 2
+    assert len(taps.after) == 6
+    assert "encoder" in taps.entries[0].module
+    assert "decoder" in taps.entries[1].module
+    assert "the model returns" in taps.top
