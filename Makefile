@@ -40,7 +40,7 @@ bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.corpus_workers
 
 docs: $(VENV)/installed-dev
-	$(BIN)/python scripts/write_methods.py > docs/methods.md
+	$(BIN)/python -m scripts.write_methods
 	$(BIN)/python -m scripts.architecture
 	$(BIN)/python -m tests.architectures 2>/dev/null > docs/architectures.md
 
