@@ -19,10 +19,11 @@ START, END = "<!-- picture: written by `make docs` -->", "<!-- end of picture --
 FLOORS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("entry point", ("__main__",)),
     ("command line", ("cli",)),
+    ("public names", ("thalweg",)),
     ("built on several questions", ("reports", "faithfulness", "corpus", "encoders.training")),
     ("one question each", ("attribution", "identifiability", "probing")),
     ("methods", ("methods",)),
-    ("pure maths", ("decompose", "aggregate")),
+    ("decompositions and aggregation", ("decompose", "aggregate")),
     ("a model and its texts", ("models",)),
     ("one verified pass", ("capture", "encoders")),
     ("files and pictures", ("files", "drawing")),
@@ -61,12 +62,11 @@ def room_of(module: str) -> str:
 
 
 def modules() -> dict[str, Path]:
-    """Every module by name; the root package is only the list of public names."""
+    """Every module by name; the root package imports lazily what its stub lists."""
     names = {}
     for path in sorted(SOURCE.rglob("*.py")):
         name = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-        if name != "thalweg":
-            names[name] = path
+        names[name] = path.with_suffix(".pyi") if name == "thalweg" else path
     return names
 
 
@@ -79,9 +79,10 @@ def arrows() -> list[Arrow]:
 def _imports(name: str, path: Path, known: dict[str, Path]) -> Iterator[Arrow]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
+            package = f"thalweg.{node.module}" if node.level else node.module  # only the root's stub is relative
             for alias in node.names:
-                target = f"{node.module}.{alias.name}"
-                target = target if target in known else node.module
+                target = f"{package}.{alias.name}"
+                target = target if target in known else package
                 if target in known and target != name:
                     yield Arrow(name, target, node.lineno)
         elif isinstance(node, ast.Import):

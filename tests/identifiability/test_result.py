@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import thalweg as tw
-from thalweg.identifiability.result import VERDICTS, Certificate, Head, Layer, Received
+from thalweg.identifiability.result import Certificate, Head, Layer, Received
 from thalweg.receipt import Check, Receipt
 from thalweg.tokens import anonymous
 

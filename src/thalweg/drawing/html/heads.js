@@ -1,9 +1,9 @@
 // Attention maps of all heads with their verdicts.
 
 const VERDICTS = {
-  identifiable: { mark: '●', kind: 'yes', label: 'identifiable' },
-  'locally unique given the keys': { mark: '◐', kind: 'partly', label: 'locally unique given the keys' },
-  'not identifiable': { mark: '○', kind: 'no', label: 'not identifiable' },
+  identifiable: { mark: '●', kind: 'yes' },
+  'locally unique given the keys': { mark: '◐', kind: 'partly' },
+  'not identifiable': { mark: '○', kind: 'no' },
 };
 const THUMB = 44; // pixels
 const KINDS = {
@@ -27,8 +27,8 @@ function makeHeads(app) {
   );
   const summary = el('p', { class: 'summary', text: certificate ? certificate.summary : '' });
   const legend = el('p', { class: 'legend marks' });
-  for (const [verdict, { label }] of Object.entries(certificate ? VERDICTS : {})) {
-    legend.append(el('span', {}, markOf(verdict), ` ${label} (${certificate.counts[verdict] || 0})`));
+  for (const verdict of Object.keys(certificate ? VERDICTS : {})) {
+    legend.append(el('span', {}, markOf(verdict), ` ${verdict} (${certificate.counts[verdict] || 0})`));
   }
   const grid = el('div', { class: 'grid', role: 'group', 'aria-label': 'Heads by layer' });
   const detail = el('div', { class: 'detail' });
@@ -58,7 +58,7 @@ function makeHeads(app) {
           type: 'button',
           class: 'head',
           'data-head': `${head.layer}.${head.head}`,
-          'aria-label': `Layer ${layer} head ${head.head}${head.verdict ? `: ${VERDICTS[head.verdict].label}, null share ${formatPercent(head.nullShare || 0)}` : ''}`,
+          'aria-label': `Layer ${layer} head ${head.head}${head.verdict ? `: ${head.verdict}, null share ${formatPercent(head.nullShare || 0)}` : ''}`,
           onclick: () => app.set({ layer: head.layer, head: head.head }),
         },
         thumb,
@@ -124,7 +124,7 @@ function makeHeads(app) {
   function show(head) {
     const parts = [el('h3', { text: `Layer ${head.layer}, head ${head.head}` })];
     if (head.verdict) parts.push(
-      el('p', { class: 'verdict' }, markOf(head.verdict), ` ${VERDICTS[head.verdict].label}`),
+      el('p', { class: 'verdict' }, markOf(head.verdict), ` ${head.verdict}`),
       el('p', { class: 'sentence', text: `${head.sentence.replace(/^layer \d+ head \d+: /, '')}.` }),
     );
     const map = mapOf.get(head.layer);
