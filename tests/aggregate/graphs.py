@@ -29,8 +29,7 @@ def sparse(layers, n, seed=0):
 
 
 def two_bottlenecks(noise=0.0):
-    """Two branches of width 2, one narrowed to 1 at the bottom, the other near the top: the truth
-    is 1 + 1.
+    """Two branches of width 2, one narrowed to 1 at the bottom, the other near the top: the max flow is 1 + 1.
 
     Seen from the sink, two nodes above the lower bottleneck can each pass on 1; seen from the
     source, two nodes below the upper one can each get 1. So at every level at least one branch is

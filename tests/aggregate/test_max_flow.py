@@ -210,13 +210,13 @@ def test_flow_when_rows_are_stochastic_then_between_rollout_and_trivial_cuts(sha
 
 def test_flow_when_split_at_a_level_then_bounded_by_both_halves():
     attention = softmax_attention(6, 7, sharpness=4.0)
-    whole = max_flow(attention).value
+    flow = max_flow(attention).value
     for level in range(1, 6):
         upper, lower = max_flow(attention[level:]).value, max_flow(attention[:level]).value
-        assert np.all(whole <= np.minimum(upper[:, :, None], lower[None]).sum(1) + 1e-12)
+        assert np.all(flow <= np.minimum(upper[:, :, None], lower[None]).sum(1) + 1e-12)
 
 
-# --- how it is asked
+# --- arguments
 
 
 @pytest.mark.parametrize("solver", ["layered", "scipy"])

@@ -59,12 +59,12 @@ def test_dimensions_when_families_are_compared_with_a_full_decomposition_then_ar
     for block in captured(family).blocks:
         space = value_space(block)
         for head in range(block.attention.heads):
-            whole = twins.head_values(block, head)
-            whole = whole / torch.linalg.matrix_norm(whole, 2)
-            ones = torch.cat([whole, torch.full((len(whole), 1), len(whole) ** -0.5, dtype=torch.float64)], 1)
+            values = twins.head_values(block, head)
+            values = values / torch.linalg.matrix_norm(values, 2)
+            ones = torch.cat([values, torch.full((len(values), 1), len(values) ** -0.5, dtype=torch.float64)], 1)
             for query, seen in enumerate(block.attention.visible()):
-                assert space.free[head, query] == twins.left_null_dimension(whole[seen], space.cut)
-                expected = twins.left_null_dimension((whole if space.sinks else ones)[seen], space.cut)
+                assert space.free[head, query] == twins.left_null_dimension(values[seen], space.cut)
+                expected = twins.left_null_dimension((values if space.sinks else ones)[seen], space.cut)
                 assert space.ambiguity[head, query] == expected
 
 

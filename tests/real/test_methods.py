@@ -1,4 +1,4 @@
-"""Methods on trained models: what must add up does, and what the papers say of such models can be seen."""
+"""Methods on trained models: sums hold, and the papers' observations on such models can be seen."""
 
 import numpy as np
 import pytest
@@ -13,10 +13,13 @@ SENTENCE = "The keys to the cabinet are on the table, and nobody knows who put t
 REACTION = [12, 20, 31, 40, 22, 17, 13]
 
 
-@pytest.mark.parametrize("method", ["alti_logit", "decompx"])
-def test_parts_when_added_up_then_are_the_logit_of_a_trained_model(method: str) -> None:
-    for subject, given in ((smollm(), "The keys to the cabinet"), (reactions(), REACTION)):
-        result = tw.explain(subject, given, method)
+LOGIT_METHODS = [name for name, method in tw.list_methods().items() if method.traits.explains_logit]
+
+
+@pytest.mark.parametrize("method", LOGIT_METHODS)
+def test_parts_when_summed_then_are_the_logit_of_a_trained_model(method: str) -> None:
+    for subject, text in ((smollm(), "The keys to the cabinet"), (reactions(), REACTION)):
+        result = tw.explain(subject, text, method)
         assert result.receipt.figures["sum error"] < 1e-5
         assert np.isfinite(result.scores).all()
 
@@ -28,7 +31,7 @@ def test_alti_logit_when_the_verb_is_chosen_then_its_subject_comes_first() -> No
     assert result.top(1)[0][0] == "keys"
 
 
-def test_alti_when_compared_with_rollout_then_leaves_special_tokens_less() -> None:
+def test_alti_when_compared_with_rollout_then_gives_special_tokens_less() -> None:
     subject = minilm()
     capture = subject.capture(SENTENCE)
     special = np.array(capture.tokens.special)

@@ -26,34 +26,34 @@ def modelled(family: Family) -> tuple[Any, dict[str, Tensor], Capture]:
 
 
 def hidden_states(model: Any, inputs: dict[str, Tensor]) -> list[tuple[Tensor, ...]]:
-    """What transformers itself calls hidden states, with their graph: of the source, if there is one, and the target.
+    """The hidden states that transformers returns, with their graph: of the source, if there is one, and the target.
 
-    Where the last one stands after a final norm, it is not the layer's own.
+    The last one may follow a final norm, and is then not the layer's own.
     """
     result = model(**inputs, output_hidden_states=True)
     pair = ("encoder_hidden_states", "decoder_hidden_states")
     return [result[name] for name in (pair if pair[0] in result else ("hidden_states",))]
 
 
-def same(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=2e-4)
+def same(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=2e-4)
 
 
 @each
 def test_jacobians_when_compared_with_plain_autograd_then_are_the_same(family: Family) -> None:
     model, inputs, capture = modelled(family)
-    found = jacobians(capture, rtol=None)
+    result = jacobians(capture, rtol=None)
     sides = hidden_states(model, inputs)
     sources = [side[0] for side in sides]
     last = capture.blocks[-1].queries
     if len(sides) == 2:  # the last state of an encoder-decoder is what its decoder returns
-        same(found.norms[-1, last], twins.jacobian_norms(sides[1][-1][0], sources))
-        same(found.norms[2, : last.start, : last.start], twins.jacobian_norms(sides[0][-1][0], sources[:1]))
+        same(result.norms[-1, last], twins.jacobian_norms(sides[1][-1][0], sources))
+        same(result.norms[2, : last.start, : last.start], twins.jacobian_norms(sides[0][-1][0], sources[:1]))
     else:
         layer = 3 if "post_norm" in family.traits or family.name == "gemma4_text" else 2
-        same(found.norms[layer], twins.jacobian_norms(sides[0][layer][0], sources))
+        same(result.norms[layer], twins.jacobian_norms(sides[0][layer][0], sources))
     only = jacobians(capture, rtol=None, rows=[len(capture.tokens) - 1])
-    same(only.norms[0], found.norms[-1, -1:])
+    same(only.norms[0], result.norms[-1, -1:])
 
 
 @each
@@ -63,11 +63,11 @@ def test_jacobians_when_taken_from_layer_to_layer_then_are_those_of_plain_autogr
         with pytest.raises(tw.ModelError, match="depends on more than the state of the layer before"):
             jacobians(capture, rtol=None, start="layer")
         return
-    found = jacobians(capture, rtol=None, start="layer")
+    result = jacobians(capture, rtol=None, start="layer")
     target = hidden_states(model, inputs)[-1]
     if len(capture.blocks) == 3:
-        same(found.norms[2], twins.jacobian_norms(target[2][0], [target[1]]))
-    assert torch.equal(found.norms[0] > 0, torch.eye(len(capture.tokens), dtype=torch.bool))
+        same(result.norms[2], twins.jacobian_norms(target[2][0], [target[1]]))
+    assert torch.equal(result.norms[0] > 0, torch.eye(len(capture.tokens), dtype=torch.bool))
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "gptj"])
@@ -85,9 +85,9 @@ def test_jacobians_when_a_final_norm_follows_then_are_those_before_it(name: str)
 def test_jacobians_when_the_norm_is_spectral_then_are_the_largest_singular_values() -> None:
     model, inputs, capture = modelled(BY_NAME["bert"])
     (states,) = hidden_states(model, inputs)
-    found = jacobians(capture, rtol=None, norm="spectral")
-    same(found.norms[3], twins.jacobian_norms(states[3][0], [states[0]], spectral=True))
-    same(found.norms[0], torch.eye(LENGTH))
+    result = jacobians(capture, rtol=None, norm="spectral")
+    same(result.norms[3], twins.jacobian_norms(states[3][0], [states[0]], spectral=True))
+    same(result.norms[0], torch.eye(LENGTH))
 
 
 def test_shortcut_when_ones_are_pulled_back_then_it_is_something_else() -> None:

@@ -76,10 +76,10 @@ def alti_contributions(block: Block, order: int = 1) -> Tensor:
     parts, rest = transformed_vectors(block)
     contributions = torch.zeros(parts.shape[:2], dtype=torch.float64)
     for i in range(len(parts)):
-        whole = parts[i].sum(0) + rest[i]
+        output = parts[i].sum(0) + rest[i]
         for j in range(parts.shape[1]):
-            size = (whole.abs() ** order).sum() ** (1 / order)
-            gap = ((whole - parts[i, j]).abs() ** order).sum() ** (1 / order)
+            size = (output.abs() ** order).sum() ** (1 / order)
+            gap = ((output - parts[i, j]).abs() ** order).sum() ** (1 / order)
             contributions[i, j] = max(0.0, float(size - gap))
         contributions[i] /= contributions[i].sum()
     return contributions
@@ -117,15 +117,15 @@ def head_values(block: Block, head: int) -> Tensor:
 
 
 def effective_attention(block: Block, head: int, row_sum: bool, cut: float) -> Tensor:
-    """A·T·T⁺ (or A·[T, 1]·[T, 1]⁺) of each row over the keys that it sees, by a pseudo-inverse of the whole T."""
+    """A·T·T⁺ (or A·[T, 1]·[T, 1]⁺) of each row over the keys that it sees, by a pseudo-inverse of T."""
     weights = block.weights()[head].double()
-    whole = head_values(block, head)
-    whole = whole / torch.linalg.matrix_norm(whole, 2)
+    values = head_values(block, head)
+    values = values / torch.linalg.matrix_norm(values, 2)
     if row_sum and not block.attention.has_sinks:
-        whole = torch.cat([whole, torch.full((len(whole), 1), len(whole) ** -0.5, dtype=torch.float64)], 1)
+        values = torch.cat([values, torch.full((len(values), 1), len(values) ** -0.5, dtype=torch.float64)], 1)
     effective = torch.zeros_like(weights)
     for i, seen in enumerate(block.attention.visible()):
-        part = whole[seen]
+        part = values[seen]
         left, sizes, right = torch.linalg.svd(part, full_matrices=False)
         kept = sizes > cut
         inverse = right[kept].T @ torch.diag(1 / sizes[kept]) @ left[:, kept].T
@@ -149,7 +149,7 @@ def row_ambiguity(weights: Tensor, keys: Tensor, values: Tensor) -> int:
 
 def vertices(weights: Tensor, columns: Tensor) -> Tensor:
     """All vertices of {x ≥ 0: columnsᵀ·x = columnsᵀ·weights}: every choice of as many keys as there are equations."""
-    found = []
+    corners = []
     goal = columns.T @ weights
     for chosen in combinations(range(len(weights)), columns.shape[1]):
         square = columns[list(chosen)].T
@@ -159,19 +159,19 @@ def vertices(weights: Tensor, columns: Tensor) -> Tensor:
         if bool((solved > -1e-9).all()):
             vertex = torch.zeros_like(weights)
             vertex[list(chosen)] = solved.clamp_min(0)
-            found.append(vertex)
-    return torch.stack(found)
+            corners.append(vertex)
+    return torch.stack(corners)
 
 
 def jacobian_norms(states: Tensor, sources: Sequence[Tensor], spectral: bool = False) -> Tensor:
-    """‖∂e_i/∂x_j‖ [target source] of states [token width], by one backward pass for each of their numbers.
+    """‖∂e_i/∂x_j‖ [target source] of states [token width], by one backward pass for each of their components.
 
-    The sources are [1 token width], as the model had them; those of several sequences stand in a row.
+    The sources are [1 token width], as the model had them; those of several sequences are concatenated.
     """
-    found = []
+    norms = []
     for state in states:
         rows = [torch.autograd.grad(number, sources, retain_graph=True, materialize_grads=True) for number in state]
-        whole = torch.stack([torch.cat([slope[0] for slope in row]) for row in rows])  # [result source width]
-        blocks = [whole[:, j] for j in range(whole.shape[1])]
-        found.append(torch.stack([torch.linalg.matrix_norm(block, 2 if spectral else "fro") for block in blocks]))
-    return torch.stack(found)
+        jacobian = torch.stack([torch.cat([slope[0] for slope in row]) for row in rows])  # [result source width]
+        blocks = [jacobian[:, j] for j in range(jacobian.shape[1])]
+        norms.append(torch.stack([torch.linalg.matrix_norm(block, 2 if spectral else "fro") for block in blocks]))
+    return torch.stack(norms)

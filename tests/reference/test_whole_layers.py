@@ -1,7 +1,7 @@
 """decompx, alti_logit and globenc against slow twins, written from the formulas with the models' modules by name.
 
 Nothing is shared with the library but attention weights and ALTI's own twin: the twins take vectors one by one, in
-double precision, through modules that they know by name; what the library found by watching is not looked at.
+double precision, through modules that they know by name, and do not read the wiring that the library discovered.
 """
 
 from collections.abc import Callable
@@ -126,8 +126,8 @@ def curve(function: Callable[[Tensor], Tensor], parts: Vectors) -> Vectors:
 
 
 def norm(module: Any, parts: Vectors, point: Tensor, biases: str) -> Vectors:
-    made = [twins.layer_norm_linear(as_norm(module), part, point) for part in parts]
-    return add_bias(made, getattr(module, "bias", None), biases)
+    normed = [twins.layer_norm_linear(as_norm(module), part, point) for part in parts]
+    return add_bias(normed, getattr(module, "bias", None), biases)
 
 
 def as_norm(module: Any) -> Norm:
@@ -142,8 +142,8 @@ def attention(twin: Twin, number: int, states: list[Vectors], i: int, biases: st
     matrix, bias = twin.value(layer)
     mixed = [torch.zeros(projection.shape[-1], dtype=torch.float64) for _ in states[0]]
     for j, parts in enumerate(states):
-        given = parts if twin.post_norm else norm(twin.first(layer), parts, total(parts), biases)
-        values = add_bias([matrix @ part for part in given], bias, biases)
+        inputs = parts if twin.post_norm else norm(twin.first(layer), parts, total(parts), biases)
+        values = add_bias([matrix @ part for part in inputs], bias, biases)
         for k, value in enumerate(values):
             heads = value.reshape(-1, projection.shape[1])
             for h in range(len(projection)):
@@ -166,9 +166,9 @@ def decompx(twin: Twin, output: int, biases: str) -> Vectors:
             parts = [a + b for a, b in zip(states[i], mixed, strict=True)]
             if twin.post_norm:
                 parts = norm(twin.first(layer), parts, total(parts), biases)
-            given = parts if twin.post_norm else norm(twin.second(layer), parts, total(parts), biases)
-            made = twin.mlp(layer, given, biases)
-            parts = [a + b for a, b in zip(parts, made, strict=True)]
+            inputs = parts if twin.post_norm else norm(twin.second(layer), parts, total(parts), biases)
+            written = twin.mlp(layer, inputs, biases)
+            parts = [a + b for a, b in zip(parts, written, strict=True)]
             if twin.post_norm:
                 parts = norm(twin.second(layer), parts, total(parts), biases)
             after.append(parts)
@@ -206,8 +206,8 @@ def path_points(twin: Twin, number: int) -> tuple[Tensor, Tensor, Tensor, Tensor
     layer, block = twin.layers[number], twin.capture.blocks[number]
     summed = block.summed[twin.position].double()
     hidden = twin.first(layer)(summed) if twin.post_norm else summed
-    given = hidden if twin.post_norm else twin.second(layer)(summed)
-    (written,) = twin.mlp(layer, [given], "absdot")
+    state = hidden if twin.post_norm else twin.second(layer)(summed)
+    (written,) = twin.mlp(layer, [state], "absdot")
     after = hidden + written
     return summed, after, written, twin.second(layer)(after) if twin.post_norm else after
 
