@@ -24,7 +24,7 @@ from thalweg.encoders.training.tokenizer import token_ids
 from thalweg.encoders.training.train import train
 from thalweg.files.tables import read_labelled
 from thalweg.identifiability.by_length import pieces_of
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.rates import Rate
 
 PLANS: tuple[tuple[Combine, int], ...] = (("add", 16), ("add", 4), ("con", 4))

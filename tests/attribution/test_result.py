@@ -195,9 +195,9 @@ def test_positions_when_rows_or_columns_are_selected_then_follow_the_targets() -
     assert attribution(SCORES[:1], anonymous(1)).words().positions == (POOLED,)
 
 
-def test_positions_when_a_token_occurs_twice_then_are_those_of_the_target(shipped: tw.Subject) -> None:
-    pair = tw.explain(shipped, ("a film", "a film"), target=[6, 3])
+def test_positions_when_a_token_occurs_twice_then_are_those_of_the_target(bundled: tw.Subject) -> None:
+    pair = tw.explain(bundled, ("a film", "a film"), target=[6, 3])
     assert pair.positions == (6, 3)
     assert pair.targets.pieces == tuple(pair.sources.pieces[place] for place in (6, 3))
-    ids = tw.explain(shipped, [2, 50, 50, 3], target=2)
+    ids = tw.explain(bundled, [2, 50, 50, 3], target=2)
     assert ids.positions == (2,)

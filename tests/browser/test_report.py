@@ -19,8 +19,8 @@ ATTACK = "</script><img src=x onerror=window.pwned=1>"
 
 
 @pytest.fixture(scope="module")
-def report(shipped: tw.Subject) -> tw.Report:
-    return tw.report(shipped, TEXT, methods=["alti", "attention_rollout", "attention_flow", "decompx"], intervals=True)
+def report(bundled: tw.Subject) -> tw.Report:
+    return tw.report(bundled, TEXT, methods=["alti", "attention_rollout", "attention_flow", "decompx"], intervals=True)
 
 
 def token(opened: Opened, label: str) -> object:
@@ -56,16 +56,16 @@ def pixels(opened: Opened, selector: str) -> str:
 
 
 def test_page_when_opened_then_says_and_shades_what_was_computed(
-    report: tw.Report, shipped: tw.Subject, open_page: Open
+    report: tw.Report, bundled: tw.Subject, open_page: Open
 ) -> None:
     opened = open_page(report.to_html())
-    result = tw.explain(shipped, TEXT, "alti")
+    result = tw.explain(bundled, TEXT, "alti")
     (first, score), *_ = result.top(3)
     assert (
         f"The prediction ‘{result.prediction}’ is read at [CLS]. Largest sources by alti: {first} ({score:.2f})"
         in opened.text("h1")
     )
-    assert opened.text("#heads .summary").startswith(tw.trust(shipped, TEXT).summary()[:40])
+    assert opened.text("#heads .summary").startswith(tw.trust(bundled, TEXT).summary()[:40])
     labels = opened.page.eval_on_selector_all(".token", "all => all.map(token => token.getAttribute('aria-label'))")
     assert len(labels) == len(result.sources)
     shown = [float(re.search(r"contributes (\S+) to", label).group(1)) for label in labels]  # pyright: ignore
@@ -75,22 +75,22 @@ def test_page_when_opened_then_says_and_shades_what_was_computed(
 
 
 def test_page_when_methods_are_compared_then_agreement_is_that_of_the_library(
-    report: tw.Report, shipped: tw.Subject, open_page: Open
+    report: tw.Report, bundled: tw.Subject, open_page: Open
 ) -> None:
     opened = open_page(report.to_html())
     cells = opened.page.eval_on_selector_all(".agreement td", "all => all.map(cell => cell.textContent)")
     shown = np.array([float(cell.replace("−", "-")) for cell in cells]).reshape(4, 4)
-    wanted = tw.compare(shipped, TEXT, [packed.method for packed in report.explained]).agreement()
+    wanted = tw.compare(bundled, TEXT, [packed.method for packed in report.explained]).agreement()
     np.testing.assert_allclose(shown, wanted, atol=0.006)
 
 
 def test_token_when_clicked_then_is_the_target_and_everything_follows(
-    report: tw.Report, shipped: tw.Subject, open_page: Open
+    report: tw.Report, bundled: tw.Subject, open_page: Open
 ) -> None:
     opened = open_page(report.to_html())
     before = [pixels(opened, "#river canvas"), opened.text("#methods"), opened.text(".row-table")]
     token(opened, "movie").click()  # pyright: ignore[reportAttributeAccessIssue]
-    best = tw.explain(shipped, TEXT, "alti", "movie").top(1)[0]
+    best = tw.explain(bundled, TEXT, "alti", "movie").top(1)[0]
     assert f"Largest sources of ‘movie’ by alti: {best[0]} ({best[1]:.2f})" in opened.text("h1")
     assert token(opened, "movie").get_attribute("aria-pressed") == "true"  # pyright: ignore
     after = [pixels(opened, "#river canvas"), opened.text("#methods"), opened.text(".row-table")]
@@ -100,12 +100,12 @@ def test_token_when_clicked_then_is_the_target_and_everything_follows(
 
 
 def test_token_when_chosen_as_source_then_shows_where_it_goes(
-    report: tw.Report, shipped: tw.Subject, open_page: Open
+    report: tw.Report, bundled: tw.Subject, open_page: Open
 ) -> None:
     opened = open_page(report.to_html())
     opened.page.click("label[for=direction-source]")
     token(opened, "witty").click()  # pyright: ignore[reportAttributeAccessIssue]
-    everything = tw.explain(shipped, TEXT, "alti", "all")
+    everything = tw.explain(bundled, TEXT, "alti", "all")
     place = everything.sources.pieces.index("witty")
     shown = token(opened, "movie").get_attribute("aria-label")  # pyright: ignore[reportAttributeAccessIssue]
     score = everything.scores[everything.sources.pieces.index("movie"), place]
@@ -127,8 +127,8 @@ def test_method_when_switched_then_headline_river_and_shades_are_its_own(report:
     assert "decompx was computed for the prediction only" in opened.text("#text")
 
 
-def test_flow_when_drawn_then_is_as_large_as_the_solver_says(shipped: tw.Subject, open_page: Open) -> None:
-    raw = tw.explain(shipped, TEXT, "attention_flow", normalise=False)
+def test_flow_when_drawn_then_is_as_large_as_the_solver_says(bundled: tw.Subject, open_page: Open) -> None:
+    raw = tw.explain(bundled, TEXT, "attention_flow", normalise=False)
     opened = open_page(raw.to_html())
     match = re.search(r"with attention as capacities: (\S+)\. Other", opened.text("#river-status"))
     assert match is not None
@@ -212,8 +212,8 @@ def test_page_when_tokens_have_no_text_or_two_texts_then_works(family: str, open
     assert (family == "t5") == ("encoder positions" in opened.text("#receipt"))
 
 
-def test_certificate_when_it_is_all_there_is_then_has_a_page(shipped: tw.Subject, open_page: Open) -> None:
-    opened = open_page(tw.trust(shipped, TEXT).to_html())
+def test_certificate_when_it_is_all_there_is_then_has_a_page(bundled: tw.Subject, open_page: Open) -> None:
+    opened = open_page(tw.trust(bundled, TEXT).to_html())
     assert opened.page.locator(".head").count() == 40
     opened.page.click("[data-head='0.1']")
     assert "Layer 0, head 1" in opened.text(".detail")

@@ -28,10 +28,10 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read 
     ids=["long texts", "all targets and maps", "large vocabulary"],
 )
 def test_memory_when_a_run_is_measured_then_stays_below_the_bound(
-    shipped: tw.Subject, tmp_path: Path, kind: str, words: int, count: int, options: dict[str, Any]
+    bundled: tw.Subject, tmp_path: Path, kind: str, words: int, count: int, options: dict[str, Any]
 ) -> None:
-    assert shipped.tokenizer is not None
-    known = sorted(word for word in shipped.tokenizer.get_vocab() if word.isalpha())
+    assert bundled.tokenizer is not None
+    known = sorted(word for word in bundled.tokenizer.get_vocab() if word.isalpha())
     draw = random.Random(0)
     (tmp_path / "texts.txt").write_text("\n".join(" ".join(draw.choices(known, k=words)) for _ in range(count)))
     (tmp_path / "first.txt").write_text("\n".join(sentences(4)))
@@ -44,11 +44,11 @@ def test_memory_when_a_run_is_measured_then_stays_below_the_bound(
     assert measured["bound"] / 100 < measured["grown"] < measured["bound"], "an upper bound, and a useful one"
 
 
-def test_bound_when_more_is_computed_then_is_larger(shipped: tw.Subject) -> None:
-    job = make_job(shipped, ["alti"], certificate=None)
-    smallest = memory_bound(shipped, job, 256)
+def test_bound_when_more_is_computed_then_is_larger(bundled: tw.Subject) -> None:
+    job = make_job(bundled, ["alti"], certificate=None)
+    smallest = memory_bound(bundled, job, 256)
     for change in ({"target": "all"}, {"maps": True}, {"certificate": "values"}, {"top": 50}):
         options: dict[str, Any] = {"certificate": None, **change}
-        assert memory_bound(shipped, make_job(shipped, ["alti"], **options), 256) > smallest
-    assert memory_bound(shipped, job, 512) > smallest
-    assert memory_bound(shipped, make_job(shipped, ["alti"], certificate=None, max_tokens=64), 256) < smallest
+        assert memory_bound(bundled, make_job(bundled, ["alti"], **options), 256) > smallest
+    assert memory_bound(bundled, job, 512) > smallest
+    assert memory_bound(bundled, make_job(bundled, ["alti"], certificate=None, max_tokens=64), 256) < smallest

@@ -26,13 +26,13 @@ def test_batch_tokens_when_a_token_takes_much_memory_then_are_fewer_but_at_least
     assert max_batch_tokens(ModelSizes(0, 0, 1, logits=BATCH_BYTES, number_bytes=4), 2048) == 1
 
 
-def test_batch_tokens_when_the_vocabulary_is_large_then_stay_below_the_limit(shipped: tw.Subject) -> None:
-    assert make_job(shipped, ["alti"]).batch_tokens == MAX_BATCH_TOKENS
+def test_batch_tokens_when_the_vocabulary_is_large_then_stay_below_the_limit(bundled: tw.Subject) -> None:
+    assert make_job(bundled, ["alti"]).batch_tokens == MAX_BATCH_TOKENS
     large = 200_000
-    language_model = tw.Subject(shipped.model, shipped.tokenizer, "causal_lm", "some name")
-    before, shipped.model.config.vocab_size = shipped.model.config.vocab_size, large
+    language_model = tw.Subject(bundled.model, bundled.tokenizer, "causal_lm", "some name")
+    before, bundled.model.config.vocab_size = bundled.model.config.vocab_size, large
     try:
         tokens = make_job(language_model, ["alti"]).batch_tokens
         assert tokens * sizes_of(language_model).bytes_per_token <= BATCH_BYTES < tokens * 4 * 5 * large
     finally:
-        shipped.model.config.vocab_size = before
+        bundled.model.config.vocab_size = before

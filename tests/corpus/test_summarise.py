@@ -28,14 +28,14 @@ def duckdb() -> None:
 
 
 @pytest.fixture(scope="module", params=["values", "full"])
-def folder(shipped: tw.Subject, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+def folder(bundled: tw.Subject, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """Texts of up to 40 tokens on the bundled model; some are unreadable, one is too long, one method fails."""
     place = tmp_path_factory.mktemp("corpus")
     texts = [*sentences(16), *(" ".join(sentences(12)[9 - n :]) for n in range(4)), "long " * 80]
     lines = [*(json.dumps({"text": text}) for text in texts), "broken", '{"text": 5}', '{"text": 7}']
     (place / "texts.jsonl").write_text("\n".join(lines))
     run_corpus(
-        shipped, place / "texts.jsonl", place / "out", METHODS, shard=7, max_tokens=60, certificate=request.param
+        bundled, place / "texts.jsonl", place / "out", METHODS, shard=7, max_tokens=60, certificate=request.param
     )
     return place / "out"
 

@@ -32,10 +32,10 @@ def duckdb() -> None:
 
 @pytest.mark.parametrize("certificate", ["values", "full"])
 def test_page_when_written_for_a_run_then_has_every_section(
-    shipped: tw.Subject, tmp_path: Path, certificate: str
+    bundled: tw.Subject, tmp_path: Path, certificate: str
 ) -> None:
     (tmp_path / "texts.txt").write_text("\n".join([*sentences(12), " ".join(sentences(12))]))
-    run_corpus(shipped, tmp_path / "texts.txt", tmp_path / "out", METHODS, certificate=certificate)  # pyright: ignore
+    run_corpus(bundled, tmp_path / "texts.txt", tmp_path / "out", METHODS, certificate=certificate)  # pyright: ignore
     summary = tw.Corpus.load(tmp_path / "out").summary()
     page = summary.to_html()
     assert re.findall(r"<h2[^>]*>([^<]*)", page) == TITLES

@@ -96,8 +96,8 @@ def test_jacobians_when_differences_are_taken_by_hand_then_are_near() -> None:
     torch.testing.assert_close(exact[:, :, source], squares.sqrt(), rtol=1e-6, atol=1e-8)
 
 
-def test_sketch_when_run_on_a_model_then_keeps_its_relative_error(shipped: tw.Subject) -> None:
-    capture = shipped.capture("a witty movie.")
+def test_sketch_when_run_on_a_model_then_keeps_its_relative_error(bundled: tw.Subject) -> None:
+    capture = bundled.capture("a witty movie.")
     exact = shares(jacobians(capture, rtol=None).norms)
     for rtol, rows in ((0.2, None), (0.05, None), (0.05, [0, 2, 4])):
         sketch = jacobians(capture, rtol=rtol, rows=rows, seed=3)
@@ -115,8 +115,8 @@ def test_sketch_when_all_directions_are_used_then_is_exact() -> None:
     torch.testing.assert_close(sketch.norms, jacobians(capture, rtol=None).norms, rtol=1e-4, atol=1e-5)
 
 
-def test_sketch_when_it_would_need_most_directions_then_all_are_used_instead(shipped: tw.Subject) -> None:
-    capture = shipped.capture("a witty movie.")
+def test_sketch_when_it_would_need_most_directions_then_all_are_used_instead(bundled: tw.Subject) -> None:
+    capture = bundled.capture("a witty movie.")
     assert isinstance(capture, Capture)
     sketch = jacobians(capture, rtol=0.05)
     assert sketch.most_directions == capture.width

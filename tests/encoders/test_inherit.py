@@ -183,27 +183,27 @@ def test_inherit_when_the_source_computes_more_than_its_parts_then_is_refused() 
         heir(source)
 
 
-def test_inherit_when_done_then_the_source_is_unchanged(shipped: tw.Subject) -> None:
-    before = {name: value.clone() for name, value in shipped.model.state_dict().items()}
-    shipped.model.train()
-    heir(shipped.model, combine="add", key_size=4)
-    assert shipped.model.training
-    shipped.model.eval()
-    assert all(torch.equal(value, before[name]) for name, value in shipped.model.state_dict().items())
+def test_inherit_when_done_then_the_source_is_unchanged(bundled: tw.Subject) -> None:
+    before = {name: value.clone() for name, value in bundled.model.state_dict().items()}
+    bundled.model.train()
+    heir(bundled.model, combine="add", key_size=4)
+    assert bundled.model.training
+    bundled.model.eval()
+    assert all(torch.equal(value, before[name]) for name, value in bundled.model.state_dict().items())
 
 
 @pytest.mark.parametrize("layers", [0, 5])
-def test_config_like_when_the_source_has_fewer_layers_then_is_refused(shipped: tw.Subject, layers: int) -> None:
+def test_config_like_when_the_source_has_fewer_layers_then_is_refused(bundled: tw.Subject, layers: int) -> None:
     with pytest.raises(InputError, match=f"between 1 and 4.*got {layers}"):
-        config_like(shipped.model, layers=layers)
+        config_like(bundled.model, layers=layers)
 
 
-def test_bundled_model_when_its_heads_are_added_then_has_the_same_logits_and_wider_values(shipped: tw.Subject) -> None:
+def test_bundled_model_when_its_heads_are_added_then_has_the_same_logits_and_wider_values(bundled: tw.Subject) -> None:
     """The bundled model with other attention: the same logits, and values as wide as the model."""
-    model, _ = heir(shipped.model, combine="add")
+    model, _ = heir(bundled.model, combine="add")
     text = "a gorgeous, witty, seductive movie."
-    swapped = tw.load(model, shipped.tokenizer)
-    ours, theirs = swapped.capture(text), shipped.capture(text)
+    swapped = tw.load(model, bundled.tokenizer)
+    ours, theirs = swapped.capture(text), bundled.capture(text)
     assert isinstance(model.classifier, nn.Linear)
     torch.testing.assert_close(ours.logits, theirs.logits, rtol=1e-4, atol=1e-4)
     assert {block.attention.value.shape[-1] for block in ours.blocks} == {160}

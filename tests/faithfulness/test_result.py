@@ -99,8 +99,8 @@ def test_reference_when_agreement_with_it_is_measured_then_does_not_compete(subj
     assert result.verdicts["blank_out_agreement_delete"].leader == "alti"
 
 
-def test_failures_when_only_a_metric_failed_then_the_method_has_scores(shipped: tw.Subject) -> None:
-    result = bench(shipped, ["a witty movie " * 36], ["random"], ["aopc", "naopc"])
+def test_failures_when_only_a_metric_failed_then_the_method_has_scores(bundled: tw.Subject) -> None:
+    result = bench(bundled, ["a witty movie " * 36], ["random"], ["aopc", "naopc"])
     assert (result.failures["random"].count, result.failures["random"].without_scores) == (1, 0)
     assert result.means["aopc_delete"]["random"].count == 1
 

@@ -28,9 +28,9 @@ def test_answers_when_run_as_a_batch_then_are_those_of_single_passes(family: str
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_bundled_model_when_edits_are_batched_then_answers_as_one_by_one(
-    shipped: tw.Subject, operator: Operator
+    bundled: tw.Subject, operator: Operator
 ) -> None:
-    case = make_case(shipped, BenchExample("a gorgeous, witty, seductive movie that never quite lands ."))
+    case = make_case(bundled, BenchExample("a gorgeous, witty, seductive movie that never quite lands ."))
     order = list(np.random.default_rng(1).permutation(case.removable))
     removed = [[int(position) for position in order[:count]] for count in range(len(order) + 1)]
     batch = case.scorer([case.without(positions, operator) for positions in removed])

@@ -11,9 +11,9 @@ from thalweg.identifiability.by_length import pieces_of
 
 
 def test_trust_by_length_when_text_grows_past_the_value_size_then_part_of_attention_has_no_effect(
-    shipped: tw.Subject,
+    bundled: tw.Subject,
 ) -> None:
-    curve = tw.trust_by_length(shipped, [LONG] * 3, lengths=[8, 17, 64], pieces=2)
+    curve = tw.trust_by_length(bundled, [LONG] * 3, lengths=[8, 17, 64], pieces=2)
     means = [mean for mean, _ in curve.lengths()]
     assert [mean.tokens for mean in means] == [8, 17, 64]
     assert means[0].null_share == means[0].null_share_row_sum == 0
@@ -35,10 +35,10 @@ def test_trust_by_length_when_text_grows_past_the_value_size_then_part_of_attent
     ],
 )
 def test_trust_by_length_when_lengths_do_not_fit_then_the_error_names_them(
-    shipped: tw.Subject, texts: list[str], options: dict, fact: str
+    bundled: tw.Subject, texts: list[str], options: dict, fact: str
 ) -> None:
     with pytest.raises(tw.InputError, match=fact):
-        tw.trust_by_length(shipped, texts, **options)
+        tw.trust_by_length(bundled, texts, **options)
 
 
 def test_trust_by_length_when_there_is_no_tokenizer_then_the_error_names_it() -> None:
@@ -46,11 +46,11 @@ def test_trust_by_length_when_there_is_no_tokenizer_then_the_error_names_it() ->
         tw.trust_by_length(tw.load(BY_NAME["bert"].build()), ["text"])
 
 
-def test_pieces_when_cut_then_have_the_lengths_and_special_tokens(shipped: tw.Subject) -> None:
-    assert shipped.tokenizer is not None
-    pieces = pieces_of(shipped, ["", LONG, LONG], [8, 16], 3)
+def test_pieces_when_cut_then_have_the_lengths_and_special_tokens(bundled: tw.Subject) -> None:
+    assert bundled.tokenizer is not None
+    pieces = pieces_of(bundled, ["", LONG, LONG], [8, 16], 3)
     assert [len(piece) for piece in pieces] == [8] * 3 + [16] * 3
     for piece in pieces:
-        assert piece[0] == shipped.tokenizer.cls_token_id
-        assert piece[-1] == shipped.tokenizer.sep_token_id
-        assert shipped.tokenizer.sep_token_id not in piece[1:-1]
+        assert piece[0] == bundled.tokenizer.cls_token_id
+        assert piece[-1] == bundled.tokenizer.sep_token_id
+        assert bundled.tokenizer.sep_token_id not in piece[1:-1]

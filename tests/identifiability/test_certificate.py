@@ -63,8 +63,8 @@ def test_certificate_when_figures_are_recomputed_from_whole_maps_then_are_the_sa
             assert head.spearman == pytest.approx(np.mean(rows), abs=1e-3)
 
 
-def test_certificate_when_text_is_short_then_every_head_is_identifiable(shipped: tw.Subject) -> None:
-    certificate = tw.trust(shipped, "a witty movie.")
+def test_certificate_when_text_is_short_then_every_head_is_identifiable(bundled: tw.Subject) -> None:
+    certificate = tw.trust(bundled, "a witty movie.")
     assert certificate.counts() == {"identifiable": 40, "locally unique given the keys": 0, "not identifiable": 0}
     assert certificate.most_misleading() == ()
     assert "40 of 40 heads have uniquely determined attention at 6 tokens" in certificate.summary()
@@ -72,8 +72,8 @@ def test_certificate_when_text_is_short_then_every_head_is_identifiable(shipped:
     assert all(head.pearson == head.spearman == 1 and head.null_share == 0 for head in certificate.heads)
 
 
-def test_certificate_when_text_is_long_then_no_head_is_identifiable(shipped: tw.Subject) -> None:
-    certificate = tw.trust(shipped, LONG)
+def test_certificate_when_text_is_long_then_no_head_is_identifiable(bundled: tw.Subject) -> None:
+    certificate = tw.trust(bundled, LONG)
     assert certificate.counts()["identifiable"] == 0
     worst = certificate.most_misleading(2)
     assert worst[0].null_share_row_sum >= worst[1].null_share_row_sum > 0.3

@@ -16,14 +16,14 @@ from thalweg.identifiability.certificate import certify
 @pytest.mark.parametrize(("head", "top"), [(True, None), (0.0, None), (0, 2.5)])
 @pytest.mark.usefixtures("as_a_user")
 def test_intervals_when_head_or_top_is_no_integer_then_the_error_has_the_value(
-    shipped: tw.Subject, head: object, top: object
+    bundled: tw.Subject, head: object, top: object
 ) -> None:
     with pytest.raises(tw.InputError, match=f"got {top or head}"):
-        tw.intervals(shipped, "a witty movie.", 0, head, top=top)  # pyright: ignore[reportArgumentType]
+        tw.intervals(bundled, "a witty movie.", 0, head, top=top)  # pyright: ignore[reportArgumentType]
 
 
-def test_intervals_when_text_is_long_then_contain_the_weights_and_all_programs_are_optimal(shipped: tw.Subject) -> None:
-    ranges = tw.intervals(shipped, LONG, 1, 2, target=[0, 5], top=3)
+def test_intervals_when_text_is_long_then_contain_the_weights_and_all_programs_are_optimal(bundled: tw.Subject) -> None:
+    ranges = tw.intervals(bundled, LONG, 1, 2, target=[0, 5], top=3)
     assert len(ranges.weights) == 6
     assert ranges.targets.tolist() == [0, 0, 0, 5, 5, 5]
     assert (ranges.low <= ranges.weights).all()
@@ -57,10 +57,10 @@ def test_intervals_when_top_is_omitted_then_all_weights_of_the_row_come_largest_
     ],
 )
 def test_intervals_when_an_option_is_out_of_range_then_the_error_has_its_name_and_value(
-    shipped: tw.Subject, options: dict, name: str, value: str
+    bundled: tw.Subject, options: dict, name: str, value: str
 ) -> None:
     with pytest.raises(tw.InputError, match=f"{name}.*{value}"):
-        tw.intervals(shipped, "a witty movie.", **options)
+        tw.intervals(bundled, "a witty movie.", **options)
 
 
 def test_intervals_when_the_target_is_not_a_query_of_the_block_then_the_error_has_the_positions() -> None:
@@ -137,8 +137,8 @@ def test_alternatives_when_half_precision_hides_the_control_then_are_not_proved(
         assert other.proved == (other.moved <= other.allowed < other.control)
 
 
-def test_alternatives_when_nothing_is_free_then_give_the_reason(shipped: tw.Subject) -> None:
-    result = tw.alternatives(shipped, "a witty movie.", 0, 0)
+def test_alternatives_when_nothing_is_free_then_give_the_reason(bundled: tw.Subject) -> None:
+    result = tw.alternatives(bundled, "a witty movie.", 0, 0)
     assert result.polytope is None
     assert result.keys is None
     assert "attention is determined" in result.missing["polytope"]

@@ -65,7 +65,7 @@ def test_encoder_decoder_when_explained_then_source_and_prefix_share_each_token(
     assert source + prefix == pytest.approx(1, abs=1e-5)
 
 
-def test_rows_when_only_some_are_explained_then_are_those_of_all(shipped: tw.Subject) -> None:
-    capture = shipped.capture(SENTENCE)
-    everything = tw.explain(shipped, capture, "alti", "all").scores
-    np.testing.assert_allclose(tw.explain(shipped, capture, "alti", [3, 1]).scores, everything[[3, 1]], atol=1e-6)
+def test_rows_when_only_some_are_explained_then_are_those_of_all(bundled: tw.Subject) -> None:
+    capture = bundled.capture(SENTENCE)
+    everything = tw.explain(bundled, capture, "alti", "all").scores
+    np.testing.assert_allclose(tw.explain(bundled, capture, "alti", [3, 1]).scores, everything[[3, 1]], atol=1e-6)

@@ -12,19 +12,19 @@ import thalweg as tw
 SENTENCE = "a gorgeous, witty, seductive movie."
 
 
-def test_flow_when_rows_are_not_normalised_then_is_never_below_rollout(shipped: tw.Subject) -> None:
-    capture = shipped.capture(SENTENCE)
-    flow = tw.explain(shipped, capture, "attention_flow", "all", normalise=False)
-    rolled = tw.explain(shipped, capture, "attention_rollout", "all")
+def test_flow_when_rows_are_not_normalised_then_is_never_below_rollout(bundled: tw.Subject) -> None:
+    capture = bundled.capture(SENTENCE)
+    flow = tw.explain(bundled, capture, "attention_flow", "all", normalise=False)
+    rolled = tw.explain(bundled, capture, "attention_rollout", "all")
     assert (flow.scores >= rolled.scores - 1e-6).all()
     assert flow.receipt.figures["flow gap"] < 1e-9
-    checked = tw.explain(shipped, capture, "attention_flow", "all", normalise=False, solver="scipy")
+    checked = tw.explain(bundled, capture, "attention_flow", "all", normalise=False, solver="scipy")
     np.testing.assert_allclose(flow.scores, checked.scores, atol=1e-6)
 
 
-def test_flow_when_only_the_first_layer_is_explained_then_is_its_capacities(shipped: tw.Subject) -> None:
-    capture = shipped.capture(SENTENCE)
-    flow = tw.explain(shipped, capture, "attention_flow", "all", layer=0, normalise=False)
+def test_flow_when_only_the_first_layer_is_explained_then_is_its_capacities(bundled: tw.Subject) -> None:
+    capture = bundled.capture(SENTENCE)
+    flow = tw.explain(bundled, capture, "attention_flow", "all", layer=0, normalise=False)
     weights = capture.blocks[0].weights().mean(0).numpy()
     np.testing.assert_allclose(flow.scores, 0.5 * weights + 0.5 * np.eye(len(weights)), atol=1e-6)
 
@@ -39,6 +39,6 @@ def test_attention_flow_when_run_then_torch_keeps_its_number_of_threads():
     assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "NUMBA_NUM_THREADS": "2"}).returncode == 0
 
 
-def test_flow_when_raw_values_and_shares_are_requested_together_then_is_refused(shipped: tw.Subject) -> None:
+def test_flow_when_raw_values_and_shares_are_requested_together_then_is_refused(bundled: tw.Subject) -> None:
     with pytest.raises(tw.InputError, match=r"receptive_field.*normalise"):
-        tw.explain(shipped, SENTENCE, "attention_flow", receptive_field=True, normalise=False)
+        tw.explain(bundled, SENTENCE, "attention_flow", receptive_field=True, normalise=False)

@@ -71,6 +71,6 @@ def test_encoder_decoder_when_rolled_out_then_is_one_graph(name: str) -> None:
     assert (flow.scores[0] >= result.scores[0] - 1e-6).all()
 
 
-def test_receptive_field_when_weights_are_not_attention_then_is_refused(shipped: tw.Subject) -> None:
+def test_receptive_field_when_weights_are_not_attention_then_is_refused(bundled: tw.Subject) -> None:
     with pytest.raises(tw.InputError, match=r"receptive_field.*'effective'"):
-        tw.explain(shipped, "a witty movie.", "attention_rollout", receptive_field=True, weights="effective")
+        tw.explain(bundled, "a witty movie.", "attention_rollout", receptive_field=True, weights="effective")

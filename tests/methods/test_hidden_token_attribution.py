@@ -11,9 +11,9 @@ from tests.families import BY_NAME
 from tests.tiny import SENTENCE, tiny_subject
 
 
-def test_method_when_all_positions_are_explained_then_has_a_map_for_every_layer(shipped: tw.Subject) -> None:
+def test_method_when_all_positions_are_explained_then_has_a_map_for_every_layer(bundled: tw.Subject) -> None:
     text = "a witty movie."
-    result = tw.explain(shipped, text, "hidden_token_attribution", "all")
+    result = tw.explain(bundled, text, "hidden_token_attribution", "all")
     assert result.per_layer is not None
     assert len(result.per_layer) == 4
     np.testing.assert_allclose(result.per_layer[-1], result.scores, atol=1e-6)
@@ -21,9 +21,9 @@ def test_method_when_all_positions_are_explained_then_has_a_map_for_every_layer(
     assert result.receipt.figures["largest relative error bar"] <= 0.05
     assert result.errors is not None
     assert result.errors.shape == result.scores.shape
-    exact = tw.explain(shipped, text, "hidden_token_attribution", 1, rtol=None)
+    exact = tw.explain(bundled, text, "hidden_token_attribution", 1, rtol=None)
     np.testing.assert_allclose(exact.scores[0], result.scores[1], rtol=0.05)
-    own = tw.mixing(shipped, text, methods=["hidden_token_attribution"]).own["hidden_token_attribution"]
+    own = tw.mixing(bundled, text, methods=["hidden_token_attribution"]).own["hidden_token_attribution"]
     assert (np.diff(own) < 0).all()  # the deeper, the less a token keeps of itself
 
 

@@ -49,49 +49,49 @@ def names(own_registry: None, tmp_path: Path) -> list[str]:
     return [how_to.NAME, "equal_parts"]
 
 
-def test_explain_when_a_toy_is_registered_then_runs_it(names: list[str], shipped: tw.Subject) -> None:
-    result = tw.explain(shipped, TEXTS[0], how_to.NAME, residual=1.0)
+def test_explain_when_a_toy_is_registered_then_runs_it(names: list[str], bundled: tw.Subject) -> None:
+    result = tw.explain(bundled, TEXTS[0], how_to.NAME, residual=1.0)
     assert result.row_sum_error < 1e-6
     assert result.chain == "product"
     assert result.scores[0, 0] == 1  # with all weight on the residual, [CLS] is made of itself
-    signed = tw.explain(shipped, TEXTS[0], "equal_parts", output=1)
+    signed = tw.explain(bundled, TEXTS[0], "equal_parts", output=1)
     assert signed.scores[0, 0] < 0 < signed.scores[0, 1] or signed.scores[0, 1] < 0 < signed.scores[0, 0]
     assert any("output" in sentence for sentence in signed.receipt.assumed)
     with pytest.raises(tw.InputError, match="residual must be from 0 to 1, got 2"):
-        tw.explain(shipped, TEXTS[0], how_to.NAME, residual=2)
+        tw.explain(bundled, TEXTS[0], how_to.NAME, residual=2)
 
 
-def test_compare_when_toys_are_registered_then_agreement_includes_them(names: list[str], shipped: tw.Subject) -> None:
-    comparison = tw.compare(shipped, TEXTS[0], [*names, "alti"])
+def test_compare_when_toys_are_registered_then_agreement_includes_them(names: list[str], bundled: tw.Subject) -> None:
+    comparison = tw.compare(bundled, TEXTS[0], [*names, "alti"])
     assert comparison.methods == (*names, "alti")
     assert comparison.agreement().shape == (3, 3)
     assert how_to.NAME in comparison.to_html()
 
 
 def test_mixing_when_a_toy_has_layer_maps_then_is_measured_and_otherwise_refused(
-    names: list[str], shipped: tw.Subject
+    names: list[str], bundled: tw.Subject
 ) -> None:
-    own = tw.mixing(shipped, TEXTS, [how_to.NAME]).own[how_to.NAME]
+    own = tw.mixing(bundled, TEXTS, [how_to.NAME]).own[how_to.NAME]
     assert own.shape == (4,)
     assert ((own > 0) & (own < 1)).all()
     with pytest.raises(tw.InputError, match="equal_parts has no map for every layer"):
-        tw.mixing(shipped, TEXTS, ["equal_parts"])
+        tw.mixing(bundled, TEXTS, ["equal_parts"])
 
 
-def test_bench_when_toys_are_registered_then_ranks_them(names: list[str], shipped: tw.Subject) -> None:
-    result = tw.bench(shipped, TEXTS, [f"{how_to.NAME}:residual=0.3", *names, "random"], ["aopc"])
+def test_bench_when_toys_are_registered_then_ranks_them(names: list[str], bundled: tw.Subject) -> None:
+    result = tw.bench(bundled, TEXTS, [f"{how_to.NAME}:residual=0.3", *names, "random"], ["aopc"])
     means = result.means["aopc_delete"]
     assert {name: mean.count for name, mean in means.items()} == dict.fromkeys(means, len(TEXTS))
     assert set(means) == {f"{how_to.NAME}:residual=0.3", *names, "random"}
 
 
 def test_corpus_when_toys_are_registered_then_writes_their_rows(
-    names: list[str], shipped: tw.Subject, tmp_path: Path
+    names: list[str], bundled: tw.Subject, tmp_path: Path
 ) -> None:
     pyarrow = pytest.importorskip("pyarrow.parquet")
     file = tmp_path / "texts.txt"
     file.write_text("\n".join(TEXTS))
-    corpus = tw.run_corpus(shipped, file, tmp_path / "rows", names, certificate=None)
+    corpus = tw.run_corpus(bundled, file, tmp_path / "rows", names, certificate=None)
     assert (corpus.texts, corpus.counts.failed, corpus.counts.incomplete) == (2, 0, 0)
     rows = pyarrow.read_table(next((tmp_path / "rows").rglob("*.parquet"))).to_pylist()
     for row in rows:
@@ -99,8 +99,8 @@ def test_corpus_when_toys_are_registered_then_writes_their_rows(
         assert {entry["method"] for entry in row["layers"]} == {how_to.NAME}
 
 
-def test_report_when_toys_are_registered_then_shows_them(names: list[str], shipped: tw.Subject) -> None:
-    page = tw.report(shipped, TEXTS[0], methods=names)
+def test_report_when_toys_are_registered_then_shows_them(names: list[str], bundled: tw.Subject) -> None:
+    page = tw.report(bundled, TEXTS[0], methods=names)
     assert [packed.method for packed in page.explained] == names
     assert how_to.NAME in page.headline()
     shown, _ = decode(payload_of(page.to_html()))

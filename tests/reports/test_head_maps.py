@@ -20,18 +20,18 @@ def test_map_when_downsampled_then_each_cell_has_the_entry_of_the_largest_magnit
     torch.testing.assert_close(downsample(maps, 3), torch.tensor([[[-0.3, 0.5]]]))
 
 
-def test_maps_when_packed_then_are_attention_and_its_null_component(shipped: tw.Subject) -> None:
-    capture = shipped.capture_one(TEXT)
+def test_maps_when_packed_then_are_attention_and_its_null_component(bundled: tw.Subject) -> None:
+    capture = bundled.capture_one(TEXT)
     _, maps = certificate_and_maps(capture)
     raw = capture.blocks[2].weights().double().numpy()
-    effective = tw.explain(shipped, TEXT, "effective_attention", "all", layer=2, head=4, constraint="row_sum").scores
+    effective = tw.explain(bundled, TEXT, "effective_attention", "all", layer=2, head=4, constraint="row_sum").scores
     assert maps[2].null is not None and maps[2].cell == 1
     np.testing.assert_allclose(maps[2].weights.unpacked().reshape(raw.shape), raw, atol=2.1e-3)
     np.testing.assert_allclose(maps[2].null.unpacked().reshape(raw.shape)[4], raw[4] - effective, atol=2.1e-3)
 
 
-def test_certificate_when_watched_then_is_the_same_and_the_maps_are_shown(shipped: tw.Subject) -> None:
-    capture = shipped.capture_one(TEXT)
+def test_certificate_when_watched_then_is_the_same_and_the_maps_are_shown(bundled: tw.Subject) -> None:
+    capture = bundled.capture_one(TEXT)
     seen: list[tuple[int, float]] = []
     watched = certify(capture, watch=lambda layer, weights, used: seen.append((layer, float((weights - used).norm()))))
     assert watched.to_dict() == certify(capture).to_dict()

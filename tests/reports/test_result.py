@@ -12,19 +12,19 @@ from tests.tiny import tiny_subject
 TEXT = "a gorgeous, witty, seductive movie."
 
 
-def test_headline_when_the_first_method_does_not_explain_the_target_then_the_next_does(shipped: tw.Subject) -> None:
-    report = tw.report(shipped, "a witty movie", methods=["decompx", "alti"], target="witty")
+def test_headline_when_the_first_method_does_not_explain_the_target_then_the_next_does(bundled: tw.Subject) -> None:
+    report = tw.report(bundled, "a witty movie", methods=["decompx", "alti"], target="witty")
     assert report.headline().startswith("By alti, ‘witty’ ")
-    alone = tw.report(shipped, "a witty movie", methods=["decompx"], target="witty")
+    alone = tw.report(bundled, "a witty movie", methods=["decompx"], target="witty")
     assert "alti" not in alone.headline() and "explains this target" in alone.headline()
     assert alone.to_html().startswith("<!doctype html>")
 
 
-def test_headline_when_there_are_several_targets_then_names_all_and_takes_their_mean(shipped: tw.Subject) -> None:
-    report = tw.report(shipped, "a witty movie", methods=["alti"], target=[2, 3])
+def test_headline_when_there_are_several_targets_then_names_all_and_takes_their_mean(bundled: tw.Subject) -> None:
+    report = tw.report(bundled, "a witty movie", methods=["alti"], target=[2, 3])
     assert "‘witty’ and ‘movie’" in report.headline()
     row = report.explained[0].received((2, 3))
-    assert row == pytest.approx(tw.explain(shipped, "a witty movie", "alti", [2, 3]).scores.mean(0), abs=1e-3)
+    assert row == pytest.approx(tw.explain(bundled, "a witty movie", "alti", [2, 3]).scores.mean(0), abs=1e-3)
 
 
 def test_headline_when_the_target_was_generated_then_names_the_generated_token() -> None:
@@ -35,16 +35,16 @@ def test_headline_when_the_target_was_generated_then_names_the_generated_token()
     assert report._name(0) == report.tokens.pieces[0]
 
 
-def test_page_when_saved_then_is_what_is_shown(shipped: tw.Subject, tmp_path: Path) -> None:
-    report = tw.report(shipped, TEXT, ["alti"])
+def test_page_when_saved_then_is_what_is_shown(bundled: tw.Subject, tmp_path: Path) -> None:
+    report = tw.report(bundled, TEXT, ["alti"])
     report.save(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == report.to_html()
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
-def test_results_when_shown_in_a_notebook_then_have_a_frame_of_their_own(shipped: tw.Subject) -> None:
-    both = tw.compare(shipped, TEXT, ["alti", "raw_attention"])
-    results = (both, both.attributions[0], tw.trust(shipped, TEXT), tw.report(shipped, TEXT, ["alti"]))
+def test_results_when_shown_in_a_notebook_then_have_a_frame_of_their_own(bundled: tw.Subject) -> None:
+    both = tw.compare(bundled, TEXT, ["alti", "raw_attention"])
+    results = (both, both.attributions[0], tw.trust(bundled, TEXT), tw.report(bundled, TEXT, ["alti"]))
     for result in results:
         shown = result._repr_html_()
         assert shown.startswith("<iframe srcdoc=") and 'sandbox="allow-scripts"' in shown

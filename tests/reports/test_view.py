@@ -21,12 +21,12 @@ TEXT = "a gorgeous, witty, seductive movie that never quite manages to make its 
 # --- the page --------------------------------------------------------------------------------------------
 
 
-def test_payload_when_read_back_then_holds_scores_maps_heads_and_receipts(shipped: tw.Subject) -> None:
-    report = tw.report(shipped, TEXT, methods=["alti", "attention_rollout", "attention_flow", "decompx"])
+def test_payload_when_read_back_then_holds_scores_maps_heads_and_receipts(bundled: tw.Subject) -> None:
+    report = tw.report(bundled, TEXT, methods=["alti", "attention_rollout", "attention_flow", "decompx"])
     data, buffer = decode(payload_of(report.to_html()))
     assert [method["name"] for method in data["methods"]] == ["alti", "attention_rollout", "attention_flow", "decompx"]
     for method in data["methods"][:3]:
-        attribution = tw.explain(shipped, TEXT, method["name"], "all")
+        attribution = tw.explain(bundled, TEXT, method["name"], "all")
         np.testing.assert_allclose(rows_of(method["scores"], buffer), attribution.scores, atol=1e-5)
         assert attribution.per_layer is not None
         layers = rows_of(method["layers"], buffer).reshape(attribution.per_layer.shape)
@@ -34,13 +34,13 @@ def test_payload_when_read_back_then_holds_scores_maps_heads_and_receipts(shippe
     rollout, flow = data["methods"][1:3]
     assert rollout["layers"]["codes"] == flow["layers"]["codes"]  # equal maps are stored once
     assert (rollout["chain"], flow["chain"]) == ("product", "flow")
-    signed = tw.explain(shipped, TEXT, "decompx")
+    signed = tw.explain(bundled, TEXT, "decompx")
     np.testing.assert_allclose(rows_of(data["methods"][3]["scores"], buffer), signed.scores, atol=1e-4)
     assert data["methods"][3]["targets"] == [0] and data["methods"][3]["signed"]
     assert set(data["mixing"]) == {"alti", "attention_rollout", "attention_flow"}
-    own = tw.mixing(shipped, TEXT, methods=["alti"]).own["alti"]
+    own = tw.mixing(bundled, TEXT, methods=["alti"]).own["alti"]
     np.testing.assert_allclose(data["mixing"]["alti"]["own"], own, atol=1e-6)
-    assert data["certificate"]["counts"] == dict(tw.trust(shipped, TEXT).counts())
+    assert data["certificate"]["counts"] == dict(tw.trust(bundled, TEXT).counts())
     assert {check["name"] for check in data["methods"][0]["receipt"]["checks"]} == {"parity", "sum of parts"}
     assert [entry["layer"] for entry in data["maps"]] == [0, 1, 2, 3]
     weights = report.heads[1].weights.unpacked()
@@ -68,8 +68,8 @@ def test_words_when_merged_in_the_payload_then_are_those_of_the_result() -> None
     assert data["openWords"]
 
 
-def test_page_when_a_model_has_an_odd_name_then_is_written_all_the_same(shipped: tw.Subject) -> None:
-    named = replace(shipped, name="odd \x1b[31m \ud800 name")
+def test_page_when_a_model_has_an_odd_name_then_is_written_all_the_same(bundled: tw.Subject) -> None:
+    named = replace(bundled, name="odd \x1b[31m \ud800 name")
     report = tw.report(named, "a witty movie", methods=["alti"])
     report.to_html().encode()
     console = Console(file=StringIO(), width=80)
@@ -80,8 +80,8 @@ def test_page_when_a_model_has_an_odd_name_then_is_written_all_the_same(shipped:
 # --- the text --------------------------------------------------------------------------------------------
 
 
-def test_text_when_printed_then_has_the_headline_the_methods_and_what_is_left_out(shipped: tw.Subject) -> None:
-    report = tw.report(shipped, "a witty movie", methods=["alti", "decompx"])
+def test_text_when_printed_then_has_the_headline_the_methods_and_what_is_left_out(bundled: tw.Subject) -> None:
+    report = tw.report(bundled, "a witty movie", methods=["alti", "decompx"])
     console = Console(file=StringIO(), width=200)
     console.print(report)
     first, about, *left_out = console.file.getvalue().splitlines()  # pyright: ignore[reportAttributeAccessIssue]
@@ -93,18 +93,18 @@ def test_text_when_printed_then_has_the_headline_the_methods_and_what_is_left_ou
 # --- figures ---------------------------------------------------------------------------------------------
 
 
-def test_figures_when_plotted_then_have_tokens_as_labels_and_leave_matplotlib_unchanged(shipped: tw.Subject) -> None:
+def test_figures_when_plotted_then_have_tokens_as_labels_and_leave_matplotlib_unchanged(bundled: tw.Subject) -> None:
     import matplotlib
 
     before = dict(matplotlib.rcParams)
-    both = tw.compare(shipped, TEXT, ["alti", "decompx"])
+    both = tw.compare(bundled, TEXT, ["alti", "decompx"])
     figures = [
         both.attributions[0].plot(),
-        tw.explain(shipped, "a witty movie.", "alti", "all").plot(),
+        tw.explain(bundled, "a witty movie.", "alti", "all").plot(),
         both.plot(),
-        tw.compare(shipped, "a witty movie.", ["alti", "raw_attention"], "all").plot(),
-        tw.trust(shipped, TEXT).plot(),
-        tw.report(shipped, TEXT, ["alti"]).plot(),
+        tw.compare(bundled, "a witty movie.", ["alti", "raw_attention"], "all").plot(),
+        tw.trust(bundled, TEXT).plot(),
+        tw.report(bundled, TEXT, ["alti"]).plot(),
     ]
     for figure in figures:
         figure.draw_without_rendering()
@@ -134,7 +134,7 @@ def test_figure_when_the_prediction_is_pooled_then_draws_the_pooled_row(pooling:
     np.testing.assert_allclose(np.asarray(image), [row / np.abs(row).max() for row in rows], atol=1e-3)
 
 
-def test_figure_when_no_method_explains_the_target_then_says_so(shipped: tw.Subject) -> None:
-    report = tw.report(shipped, "a witty movie", methods=["decompx"], target="witty")
+def test_figure_when_no_method_explains_the_target_then_says_so(bundled: tw.Subject) -> None:
+    report = tw.report(bundled, "a witty movie", methods=["decompx"], target="witty")
     with pytest.raises(tw.InputError, match="explains its target"):
         report.plot()

@@ -14,7 +14,7 @@ from thalweg.capture.target import Start
 from thalweg.errors import InputError
 from thalweg.methods.registry import find_method
 from thalweg.models.encode import ModelInput
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.progress import progress
 
 MIXING_METHODS = ("hidden_token_attribution", "alti", "norm_based")

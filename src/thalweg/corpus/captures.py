@@ -9,7 +9,7 @@ from thalweg.corpus.job import MAX_TEXT_CHARACTERS, Job
 from thalweg.corpus.shards import CorpusText
 from thalweg.errors import InputError
 from thalweg.identifiability.brief_certificate import BriefCertificate, brief_certificates
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from thalweg.corpus.job import Job, check_positive
 from thalweg.corpus.process import ShardResult, Tick, process_shard
 from thalweg.corpus.shards import CorpusText, Shard
 from thalweg.errors import InputError, MissingExtraError
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 
 ENGINES = ("local", "ray")
 Engine = Callable[[Subject, Job, CorpusText | None, Iterator[Shard], Tick], Generator[tuple[Shard, ShardResult]]]

@@ -10,7 +10,7 @@ from thalweg.errors import InputError
 from thalweg.methods.params import split_options
 from thalweg.methods.registry import find_method
 from thalweg.models.encode import position_limit
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 
 DEFAULT_MAX_TOKENS = 512  # of a text, unless `max_tokens` says otherwise or the model has fewer positions
 MAX_BATCH_TOKENS = 2048  # including padding; a longer text is a batch of its own

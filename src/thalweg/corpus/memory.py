@@ -11,7 +11,7 @@ from thalweg.capture.record import BLOCK_ELEMENTS
 from thalweg.corpus.job import Job
 from thalweg.corpus.model_sizes import sizes_of
 from thalweg.corpus.shards import MAX_SHARD_CHARACTERS
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 
 OVERHEAD_BYTES = 2**27  # tables under construction, and memory that an allocator does not return
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.numerics import working
 
 BATCH_BYTES = 2**29  # of a batch of more than one text, at most

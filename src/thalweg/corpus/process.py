@@ -30,7 +30,7 @@ from thalweg.errors import InputError, error_line
 from thalweg.identifiability.certificate import certify
 from thalweg.methods.params import split_options
 from thalweg.models.encode import encode
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 
 if TYPE_CHECKING:
     from thalweg.attribution.result import Attribution

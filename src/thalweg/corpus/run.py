@@ -19,7 +19,7 @@ from thalweg.corpus.result import Corpus
 from thalweg.corpus.shard_store import ShardStore, open_store
 from thalweg.corpus.shards import CorpusText, Shard, TextReader, TextSurvey, split_shards
 from thalweg.errors import InputError
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.progress import progress
 
 DEFAULT_METHODS = ("attention_rollout", "alti")

@@ -30,7 +30,7 @@ def head_sizes(width: int, heads: int, key_size: int | None, value_size: int | N
             check_integer(name, size)
     if width % heads and (key_size is None or (value_size is None and combine == "con")):
         raise InputError(
-            f"width {width} is not divisible by {heads} heads; set key_size and value_size, or change the number of heads"
+            f"width {width} is not divisible by {heads} heads; set key_size and value_size, or change heads"
         )
     key_size = width // heads if key_size is None else key_size
     if value_size is None:

@@ -21,7 +21,7 @@ from thalweg.faithfulness.result import Bench
 from thalweg.faithfulness.row_store import BENCH_RUN, open_rows
 from thalweg.files.run_folder import RunHeader
 from thalweg.jsonable import jsonable
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.progress import progress
 from thalweg.version import __version__
 

@@ -15,7 +15,7 @@ from thalweg.faithfulness.examples import BenchExample, Spans
 from thalweg.faithfulness.operators import Blanks, Operator, TokenSequence, remove_tokens
 from thalweg.faithfulness.scoring import AnswerProbability, Scorer
 from thalweg.models.encode import encode
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 
 SUPPORTED_TASKS = ("classification", "causal_lm", "masked_lm")
 

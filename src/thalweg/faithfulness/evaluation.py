@@ -15,7 +15,7 @@ from thalweg.faithfulness.row_store import Row, empty_row
 from thalweg.faithfulness.scoring import Meter, count_passes
 from thalweg.faithfulness.shuffle import shuffle_weights
 from thalweg.models.encode import encode
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import torch
 
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 
 
 @torch.no_grad()

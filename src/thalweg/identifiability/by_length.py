@@ -10,7 +10,7 @@ from thalweg.identifiability.length_result import LengthCurve, LengthPoint
 from thalweg.identifiability.result import Certificate
 from thalweg.identifiability.trust import trust
 from thalweg.models.encode import position_limit
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.progress import progress
 
 MAX_PIECE_TOKENS = 512  # of the default lengths

@@ -21,7 +21,7 @@ from thalweg.identifiability.replacement import NoReplacement, Replacement, cont
 from thalweg.identifiability.result import Certificate
 from thalweg.indices import check_index
 from thalweg.models.encode import ModelInput
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.numerics import double
 from thalweg.progress import progress
 from thalweg.receipt import Check, Receipt

@@ -7,7 +7,7 @@ from itertools import chain
 import torch
 
 from thalweg.files.run_folder import RunFolder
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.probing.linear import LinearMap, Moments, fit_ridge, regression_target
 from thalweg.probing.mlp import MAX_EPOCHS, MlpMap, MlpStack, MlpStart, train_mlps
 from thalweg.probing.plan import BATCH_SENTENCES, ProbeKey, ProbePlan, SentenceSplit, sentence_batches

@@ -14,7 +14,7 @@ from thalweg.digests import text_digest
 from thalweg.errors import InputError
 from thalweg.files.run_folder import RunFolder, open_run
 from thalweg.jsonable import jsonable
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.probing.learning import MLPS, SUMS, fit_linear, fit_mlps
 from thalweg.probing.plan import Candidates, ProbeKey, ProbeKind, ProbePlan, SentenceSplit
 from thalweg.probing.result import KIND, Probes, TrainedMap, read_probes, write_probes

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from thalweg.errors import ProofError
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.numerics import relative_error, tolerance
 from thalweg.probing.plan import Candidates, ProbeKey
 from thalweg.probing.search import Metric, Nearest, Part, similarity, take

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from thalweg.errors import InputError
 from thalweg.files.run_folder import RunFolder, RunKind, open_run, read_header
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.probing.linear import LinearMap
 from thalweg.probing.mlp import MlpMap
 from thalweg.probing.plan import Candidates, Match, ProbeKey, ProbeKind

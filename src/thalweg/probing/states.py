@@ -16,7 +16,7 @@ from thalweg.capture.record import Capture
 from thalweg.capture.run import check_ready, replay
 from thalweg.errors import InputError, ProofError
 from thalweg.models.encode import Encoded, encode
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.numerics import relative_error, tolerance, working
 from thalweg.tokens import Tokens
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.probing.plan import BATCH_SENTENCES, Candidates, Match, ProbeKey, SentenceSplit, sentence_batches
 from thalweg.probing.recover import ProbeMap, search
 from thalweg.probing.states import HiddenStates, read_states, vocabulary_size

@@ -14,7 +14,7 @@ from thalweg.attribution.result import Attribution
 from thalweg.capture.record import Capture
 from thalweg.errors import InputError, ThalwegError
 from thalweg.methods.registry import Traits, find_method
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 
 # In the order of the page; each runs without being requested if its traits say that the length is affordable.
 DEFAULT_METHODS = ("alti", "attention_rollout", "attention_flow", "raw_attention", "decompx")

@@ -5,7 +5,7 @@ import torch
 from thalweg.capture.record import Capture
 from thalweg.errors import InputError
 from thalweg.models.encode import ModelInput, position_limit
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 
 
 def continue_text(subject: Subject, text: ModelInput | Capture, count: int) -> tuple[ModelInput, int]:

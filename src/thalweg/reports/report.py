@@ -9,7 +9,7 @@ from thalweg.errors import InputError
 from thalweg.identifiability.head_result import Intervals
 from thalweg.identifiability.trust import intervals as intervals_of_head
 from thalweg.models.encode import ModelInput
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.progress import progress
 from thalweg.reports.explanations import explain_by_all
 from thalweg.reports.generation import continue_text

@@ -77,10 +77,10 @@ def test_command_when_a_classifier_is_distilled_then_shows_it_before_and_after(r
     examples = cued(40)
     moods = {"good": "positive", "bad": "negative"}
     data = table(tmp_path / "data.csv", LabelledTexts(examples.texts, [moods[label] for label in examples.labels]))
-    shipped = Path(tw.__file__).parent / "models" / "default"
+    bundled = Path(tw.__file__).parent / "models" / "default"
     words = (
         "--init-from",
-        str(shipped),
+        str(bundled),
         "--distil",
         "--layers",
         "1",

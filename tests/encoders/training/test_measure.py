@@ -25,27 +25,27 @@ def test_gold_when_labels_are_known_then_are_their_indices() -> None:
     assert gold_of(["b", "a", "b"], ("a", "b")).tolist() == [1, 0, 1]
 
 
-def test_figures_when_measured_then_certify_the_longest_texts(shipped: tw.Subject) -> None:
-    assert shipped.tokenizer is not None
+def test_figures_when_measured_then_certify_the_longest_texts(bundled: tw.Subject) -> None:
+    assert bundled.tokenizer is not None
     texts = [TEXT, "a witty movie."]
-    ids: list[list[int]] = [shipped.tokenizer(text)["input_ids"] for text in texts]
+    ids: list[list[int]] = [bundled.tokenizer(text)["input_ids"] for text in texts]
     predictions = Predictions(torch.tensor([[0.0, 1.0], [0.0, 1.0]]), torch.tensor([1, 1]))
-    measured = figures(shipped, texts, ids, predictions, None)
+    measured = figures(bundled, texts, ids, predictions, None)
     assert measured.validation.rate == 1.0
     assert measured.test is None
-    assert measured.parameters == sum(weight.numel() for weight in shipped.model.parameters())
+    assert measured.parameters == sum(weight.numel() for weight in bundled.model.parameters())
     assert (measured.certified_texts, measured.longest) == (2, max(map(len, ids)))
     assert measured.identifiable == 0.5  # all heads of the short text, none of the long one
     assert measured.certified_length <= measured.tried_length
 
 
 def test_certified_length_when_measured_then_pieces_are_identifiable_and_longer_ones_are_not(
-    shipped: tw.Subject,
+    bundled: tw.Subject,
 ) -> None:
     """17 tokens for the bundled model: values of 16 dimensions, and rows that sum to one."""
     texts = [TEXT] * 4
-    assert certified_length(shipped, texts) == (17, 18)
+    assert certified_length(bundled, texts) == (17, 18)
     for length, expected in ((17, 40), (18, 0)):
-        for piece in pieces_of(shipped, texts, [length], 4):
-            assert tw.trust(shipped, piece).counts()["identifiable"] == expected
-    assert certified_length(shipped, texts[0].split(",")[:1]) == (4, 4)
+        for piece in pieces_of(bundled, texts, [length], 4):
+            assert tw.trust(bundled, piece).counts()["identifiable"] == expected
+    assert certified_length(bundled, texts[0].split(",")[:1]) == (4, 4)

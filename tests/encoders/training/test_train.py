@@ -372,9 +372,9 @@ def test_train_when_called_with_a_config_then_trains_that_architecture_and_resum
 
 
 def test_train_when_a_config_conflicts_with_other_options_then_says_which_to_omit(
-    tmp_path: Path, shipped: tw.Subject
+    tmp_path: Path, bundled: tw.Subject
 ) -> None:
-    for plan, source, name in ((TrainingPlan(width=16), None, "width"), (TrainingPlan(), shipped, "init_from")):
+    for plan, source, name in ((TrainingPlan(width=16), None, "width"), (TrainingPlan(), bundled, "init_from")):
         with pytest.raises(tw.InputError, match=f"{name} .*config.*omit"):
             train(cued(60), tmp_path / "run", plan, init_from=source, config=small_config())
     with pytest.raises(tw.InputError, match=r"max_length .*3[0-9].*got 64"):

@@ -15,7 +15,7 @@ from papers.claims.ledger import Ledger
 from papers.claims.reproduce import list_claims, reproduce
 from tests.conftest import unchecked
 from thalweg.decompose.parts import decompose
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 
 WITHOUT_PACKAGES = [
     *("own-token", "not-own", "neighbours"),
@@ -58,8 +58,8 @@ def test_reproduce_when_quick_then_what_holds_by_construction_is_seen(quick: Led
             assert (effect.value.mean > effect.bound) == (effect.side == "above"), effect.describe()
 
 
-def test_transformed_when_all_keys_are_added_up_then_the_block_output_comes_out(shipped: Subject) -> None:
-    block = shipped.capture("a gorgeous, witty movie.").blocks[1]
+def test_transformed_when_all_keys_are_added_up_then_the_block_output_comes_out(bundled: Subject) -> None:
+    block = bundled.capture("a gorgeous, witty movie.").blocks[1]
     parts = decompose(block)
     for query in (0, 3):
         total = sum(_transformed(block, query, key) for key in range(len(block.input)))

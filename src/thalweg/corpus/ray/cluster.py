@@ -24,8 +24,8 @@ from thalweg.corpus.ray.shard_source import ShardSource
 from thalweg.corpus.rows import shortened
 from thalweg.corpus.shards import CorpusText, Shard
 from thalweg.errors import InputError, ModelError, error_line
-from thalweg.models.load import Subject
 from thalweg.models.parcel import pack, unpack
+from thalweg.models.subject import Subject
 
 SHARDS_PER_WORKER = 3  # in flight: one being processed, one waiting at the worker, one on its way
 MAX_ATTEMPTS = 2  # at a shard

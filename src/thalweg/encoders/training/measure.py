@@ -13,7 +13,7 @@ from thalweg.encoders.training.result import ClassifierFigures
 from thalweg.identifiability.by_length import certified_length
 from thalweg.identifiability.result import Head, Layer
 from thalweg.identifiability.trust import trust
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.progress import progress
 from thalweg.rates import Rate, Tally
 

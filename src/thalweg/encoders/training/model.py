@@ -9,7 +9,7 @@ from thalweg.encoders import IdentifiableConfig, Inherited, config_like, inherit
 from thalweg.encoders.training.loop import preserved_randomness, seed_step
 from thalweg.encoders.training.plan import DEFAULT_HEADS, DEFAULT_LAYERS, DEFAULT_WIDTH, TrainingPlan
 from thalweg.errors import InputError
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 
 
 def build_config(

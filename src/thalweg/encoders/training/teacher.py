@@ -17,7 +17,7 @@ from thalweg.encoders.training.tokenizer import token_ids
 from thalweg.errors import InputError
 from thalweg.files.run_folder import RunFolder
 from thalweg.models.encode import pad_id, position_limit
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 
 TEACHER = "teacher.safetensors"
 

@@ -27,7 +27,7 @@ from thalweg.encoders.training.tokenizer import learn_tokenizer, prepare_tokeniz
 from thalweg.errors import InputError
 from thalweg.files.run_folder import HEADER, RunFolder, open_run
 from thalweg.models.encode import position_limit
-from thalweg.models.load import Subject
+from thalweg.models.subject import Subject
 from thalweg.version import __version__
 
 ARCHITECTURE = ("combine", "key_size", "value_size", "layers", "heads", "width", "dropout")  # options a config replaces

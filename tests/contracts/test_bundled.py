@@ -10,16 +10,16 @@ import thalweg as tw
 from thalweg.models.load import DEFAULT_FOLDER
 
 
-def test_bundled_model_when_measured_then_has_the_accuracy_of_its_card(shipped: tw.Subject, shared_data: Path) -> None:
+def test_bundled_model_when_measured_then_has_the_accuracy_of_its_card(bundled: tw.Subject, shared_data: Path) -> None:
     lines = (shared_data / "sst2_sentences" / "dev.tsv").read_text().splitlines()[1:]
     rows = [line.split("\t") for line in lines]
     assert len(rows) == 872
-    assert shipped.tokenizer is not None
+    assert bundled.tokenizer is not None
     right = 0
     for start in range(0, len(rows), 64):
         texts, labels = zip(*rows[start : start + 64], strict=True)
         with torch.no_grad():
-            logits = shipped.model(**shipped.tokenizer(list(texts), return_tensors="pt", padding=True)).logits
+            logits = bundled.model(**bundled.tokenizer(list(texts), return_tensors="pt", padding=True)).logits
         predicted = [("negative", "positive")[int(i)] for i in logits.argmax(-1)]
         right += sum(a == b for a, b in zip(predicted, labels, strict=True))
     card = re.search(r"SST-2 dev \|[^|]*\| ([0-9.]+) %", (DEFAULT_FOLDER / "README.md").read_text())
@@ -28,11 +28,11 @@ def test_bundled_model_when_measured_then_has_the_accuracy_of_its_card(shipped: 
     assert right / len(rows) >= 0.82
 
 
-def test_bundled_model_when_inspected_then_is_small_and_has_small_heads(shipped: tw.Subject) -> None:
+def test_bundled_model_when_inspected_then_is_small_and_has_small_heads(bundled: tw.Subject) -> None:
     files = {path.name: path.stat().st_size for path in DEFAULT_FOLDER.iterdir()}
     assert sum(files.values()) <= 12_000_000
     assert not any(name.endswith((".bin", ".pt", ".pkl")) for name in files)
-    config: Any = shipped.model.config
+    config: Any = bundled.model.config
     assert config.id2label == {0: "negative", 1: "positive"}
     assert config.hidden_size // config.num_attention_heads == 16
-    assert type(shipped.model).__name__ == "BertForSequenceClassification"
+    assert type(bundled.model).__name__ == "BertForSequenceClassification"
