@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from thalweg.capture.checks import block_checks
 from thalweg.capture.record import Capture
 from thalweg.decompose.value_space import Outward, outward_map, value_space
-from thalweg.identifiability.effect_sums import EffectSums
+from thalweg.identifiability.effect_sums import EffectSums, allowed_output_error
 from thalweg.identifiability.value_basis import clear_basis
 from thalweg.receipt import Check, Receipt
 
@@ -50,7 +50,7 @@ def brief_certificates(captures: Sequence[Capture]) -> list[BriefCertificate]:
 
 def _certify(capture: Capture, outward: Sequence[Outward]) -> BriefCertificate:
     heads: list[BriefHead] = []
-    parities, errors, cuts = [], [], []
+    parities, errors, allowed = [], [], []
     for layer, (block, projection) in enumerate(zip(capture.blocks, outward, strict=True)):
         sums = EffectSums(block.attention.heads)
         basis = clear_basis(block, projection)
@@ -68,9 +68,9 @@ def _certify(capture: Capture, outward: Sequence[Outward]) -> BriefCertificate:
         heads += [BriefHead(layer, head, *figures) for head, figures in enumerate(columns)]
         parities.append(sums.parity)
         errors.append(sums.error)
-        cuts.append(cut)
+        allowed.append(allowed_output_error(cut, block.attention.value.shape[1]))
     checks = {
         **block_checks(capture.blocks, tuple(parities)),
-        "effective_output": Check(tuple(errors), 2 * max(cuts)),
+        "effective_output": Check(tuple(errors), max(allowed)),
     }
     return BriefCertificate(tuple(heads), Receipt(checks, {}, ()))
