@@ -50,7 +50,7 @@ def test_job_when_an_option_is_wrong_then_is_refused(subject: tw.Subject, option
 
 
 def test_job_when_there_is_no_tokenizer_then_is_refused(subject: tw.Subject) -> None:
-    with pytest.raises(tw.InputError, match="without a tokenizer"):
+    with pytest.raises(tw.InputError, match="needs a tokenizer"):
         make_job(tw.load(subject.model), ["alti"])
 
 

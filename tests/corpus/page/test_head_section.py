@@ -11,7 +11,7 @@ def test_heads_when_certified_then_show_verdicts_and_shares() -> None:
     assert "layer 0 head 0: identifiable in 15, locally unique given the keys in 5, not identifiable in 0 of 20" in page
     assert "<td>50.0</td>" in page and "<td>–</td>" in page
     assert page.count("<g>") == 1
-    assert "small change of its query" in page
+    assert "small query perturbation" in page
 
 
 def test_heads_when_judged_by_values_then_says_that_keys_were_not_checked() -> None:

@@ -1,11 +1,20 @@
 """The feed of shards: places wait for their shard, and give it again until it is finished."""
 
 import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from thalweg.corpus.ray.shard_feed import ShardFeed
 from thalweg.corpus.shards import Shard
 
 FIRST, SECOND = Shard(4, ()), Shard(7, ())
+
+
+def run(scenario: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine in a thread of its own: the browser tests may have left a loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, scenario).result()
 
 
 def test_place_when_taken_before_its_shard_is_put_then_waits_for_it() -> None:
@@ -19,7 +28,7 @@ def test_place_when_taken_before_its_shard_is_put_then_waits_for_it() -> None:
         await feed.end(2)
         return await early, await feed.take(1), await feed.take(2)
 
-    assert asyncio.run(scenario()) == (FIRST, SECOND, None)
+    assert run(scenario()) == (FIRST, SECOND, None)
 
 
 def test_place_when_taken_again_then_gives_its_shard_until_it_is_finished() -> None:
@@ -31,7 +40,7 @@ def test_place_when_taken_again_then_gives_its_shard_until_it_is_finished() -> N
         await feed.finish(0)
         return [*taken, await feed.take(0)]
 
-    assert asyncio.run(scenario()) == [FIRST, FIRST, Shard(-1, ())]
+    assert run(scenario()) == [FIRST, FIRST, Shard(-1, ())]
 
 
 def test_attempts_when_a_shard_is_begun_twice_then_are_counted_by_shard() -> None:
@@ -39,4 +48,4 @@ def test_attempts_when_a_shard_is_begun_twice_then_are_counted_by_shard() -> Non
         feed = ShardFeed()
         return [await feed.begin(4), await feed.begin(7), await feed.begin(4)]
 
-    assert asyncio.run(scenario()) == [1, 1, 2]
+    assert run(scenario()) == [1, 1, 2]
