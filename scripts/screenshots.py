@@ -1,6 +1,12 @@
-"""Renew the pictures of the report in docs/images: `python -m scripts.screenshots` (needs chromium)."""
+"""Renew the pictures in docs/images (needs chromium).
+
+    python -m scripts.screenshots ../shared/data/sst2_sentences/dev.tsv
+
+The file has the texts of the corpus summary.
+"""
 
 import shutil
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,8 +36,11 @@ def capture(page: Page, name: str, first: str, last: str, height: int | None = N
 
 def main() -> None:
     with TemporaryDirectory() as folder, sync_playwright() as driver:
-        path = Path(folder) / "report.html"
-        tw.report(tw.load(), TEXT, intervals=True).save(path)
+        path, summary = Path(folder) / "report.html", Path(folder) / "summary.html"
+        subject = tw.load()
+        tw.report(subject, TEXT, intervals=True).save(path)
+        rows = tw.run_corpus(subject, sys.argv[1], Path(folder) / "rows", ["attention_rollout", "alti"])
+        rows.summary().save(summary)
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for scheme in ("light", "dark"):
             page = browser.new_page(viewport={"width": WIDTH, "height": 900}, color_scheme=scheme)
@@ -42,6 +51,9 @@ def main() -> None:
                 capture(page, "report_methods.png", "#methods", "#methods")
             else:
                 capture(page, "report_heads.png", "#heads", "#heads", 842)
+        page = browser.new_page(viewport={"width": WIDTH, "height": 900}, color_scheme="light")
+        page.goto(summary.as_uri())
+        capture(page, "corpus.png", "#mixing", "#lengths")
         browser.close()
 
 

@@ -39,7 +39,7 @@ def mix(
     target_text: TargetText = None,
     json: Json = None,
 ) -> None:
-    """Show how tokens mix: own share and shares of neighbours, by layer and method, by layer and method."""
+    """Show how tokens mix: own share and shares of neighbours, by layer and method."""
     if (text is None) == (file is None):
         raise InputError("expected either a text or --file with texts")
     if file is not None and target_text is not None:

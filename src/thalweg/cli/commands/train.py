@@ -44,7 +44,7 @@ def train(
         int | None, typer.Option(help="Truncate texts to this many tokens (default: 512)", show_default=False)
     ] = None,
     vocabulary: Annotated[
-        int | None, typer.Option(help="Vocabulary size of the learnt tokenizer (default: 8000)")
+        int | None, typer.Option(help="Vocabulary size of the trained tokenizer (default: 8000)")
     ] = None,
     tokenizer: Annotated[Path | None, typer.Option(help="Folder of a tokenizer to use instead")] = None,
     init_from: Annotated[
