@@ -93,8 +93,8 @@ def test_weights_when_kept_by_the_model_then_are_returned_as_they_are() -> None:
 
 
 def test_blocks_when_memory_is_short_then_give_the_same_rows_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record, "BLOCK_ELEMENTS", 2)
-    pieces = list(ATTENTION.blocks())
+    monkeypatch.setattr(record, "CHUNK_WEIGHTS", 2)
+    pieces = list(ATTENTION.row_chunks())
     assert [rows.indices(2)[:2] for rows, _, _ in pieces] == [(0, 1), (1, 2)]
     assert torch.equal(torch.cat([weights for _, weights, _ in pieces], 1), ATTENTION.weights())
     assert max(parity for _, _, parity in pieces) < 1e-6

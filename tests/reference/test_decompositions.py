@@ -82,8 +82,8 @@ def test_weights_when_rows_are_taken_in_blocks_then_are_those_of_all_rows(monkey
     for name in ("llama", "mistral", "gemma2", "gpt_oss", "t5", "bert"):
         attention: Attention = captured(BY_NAME[name]).blocks[1].attention
         expected = attention.weights()
-        monkeypatch.setattr("thalweg.capture.record.BLOCK_ELEMENTS", attention.heads * attention.value.shape[1] * 5)
-        pieces = list(attention.blocks())
+        monkeypatch.setattr("thalweg.capture.record.CHUNK_WEIGHTS", attention.heads * attention.value.shape[1] * 5)
+        pieces = list(attention.row_chunks())
         assert len(pieces) == 3
         together = torch.cat([weights for _, weights, _ in pieces], 1)
         torch.testing.assert_close(together, expected, atol=1e-6, rtol=1e-5)

@@ -17,7 +17,7 @@ from thalweg.numerics import working
 from thalweg.tokens import Tokens
 
 Role = Literal["self", "encoder", "decoder", "cross"]
-BLOCK_ELEMENTS = 2**23  # attention weights held at once: 32 MB in float32
+CHUNK_WEIGHTS = 2**23  # attention weights held at once: 32 MB in float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,13 +90,13 @@ class Attention:
         sink = self.sinks.to(exact)[:, None, None].expand(-1, logits.shape[1], 1)
         return torch.cat([logits, sink], -1).softmax(-1)[..., :-1]
 
-    def blocks(self, rows: slice = slice(None)) -> Iterator[tuple[slice, HeadMaps, float]]:
-        """Yield (rows, weights, parity error) in blocks of rows that fit in memory.
+    def row_chunks(self, rows: slice = slice(None)) -> Iterator[tuple[slice, HeadMaps, float]]:
+        """Yield (rows, weights, parity error) in chunks of rows that fit in memory.
 
         Parity compares weights · values with the result of the model's own kernel.
         """
         start, stop, stride = rows.indices(len(self.output))
-        step = stride * max(1, BLOCK_ELEMENTS // (self.heads * self.value.shape[1]))
+        step = stride * max(1, CHUNK_WEIGHTS // (self.heads * self.value.shape[1]))
         values = self.values()
         for first in range(start, stop, step):
             chunk = slice(first, min(first + step, stop), stride)
@@ -182,7 +182,7 @@ class Block:
 
     def rows(self) -> Iterator[tuple[slice, HeadMaps, float]]:
         """Yield (rows, weights, parity) in blocks of rows; raise ProofError if parity fails."""
-        for rows, weights, parity in self.attention.blocks():
+        for rows, weights, parity in self.attention.row_chunks():
             if not parity <= self.parity_tolerance:
                 raise ProofError(
                     f"weights times values of {self.name!r} differ from the model's kernel by a relative error of "

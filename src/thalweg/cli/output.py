@@ -93,10 +93,10 @@ def _write(path: Path, write: Callable[[str], Any]) -> None:
         with draft_of(path) as draft:
             write(draft)
 
-    explain_failure(save, path)
+    write_checked(save, path)
 
 
-def explain_failure(write: Callable[[], Any], path: Path) -> None:
+def write_checked(write: Callable[[], Any], path: Path) -> None:
     """Write, and turn an operating system error into one of ours."""
     try:
         write()

@@ -7,7 +7,7 @@
 Numbers have 4 bytes, or 8 in double precision; n is `max_tokens`. The bound does not depend on the length of the file.
 """
 
-from thalweg.capture.record import BLOCK_ELEMENTS
+from thalweg.capture.record import CHUNK_WEIGHTS
 from thalweg.corpus.job import Job
 from thalweg.corpus.model_sizes import sizes_of
 from thalweg.corpus.shards import MAX_SHARD_CHARACTERS
@@ -21,9 +21,9 @@ def memory_bound(subject: Subject, job: Job, shard: int) -> int:
     sizes, tokens, methods = sizes_of(subject), job.max_tokens, max(1, len(job.methods))
     square = tokens**2
     batch = max(job.batch_tokens, tokens) * sizes.bytes_per_token
-    text = sizes.layers * square * (7 + methods) + 10 * min(sizes.heads * square, BLOCK_ELEMENTS)
+    text = sizes.layers * square * (7 + methods) + 10 * min(sizes.heads * square, CHUNK_WEIGHTS)
     if job.certificate == "full":
-        text += 4 * BLOCK_ELEMENTS
+        text += 4 * CHUNK_WEIGHTS
     rows = min(shard * _max_targets(subject, job), max(shard, MAX_SHARD_CHARACTERS))
     heads = sizes.heads * 800 if job.certificate else 0
     written = rows * methods * (600 + 350 * job.top) + shard * sizes.layers * (heads + methods * 600)

@@ -62,17 +62,17 @@ class ExplainedLogit:
 
 
 def explained_logit(
-    capture: Capture, upper: ResidualStream, target: Target, output: int | None, foil: int | None
+    capture: Capture, stream: ResidualStream, target: Target, output: int | None, foil: int | None
 ) -> ExplainedLogit:
     """The logits that a target stands for, after verifying that the readout leads to what the model returned."""
     assert capture.logits is not None, "Method.run refuses models without logits"
-    if isinstance(upper.readout, Missing):
-        raise InputError(f"this method explains a logit, but {upper.readout.reason}")
+    if isinstance(stream.readout, Missing):
+        raise InputError(f"this method explains a logit, but {stream.readout.reason}")
     exact = working(capture.logits.dtype)
     pooled = capture.logits.dim() == 1
     rows = tuple(range(len(capture.tokens))) if pooled else target.positions
     logits = (capture.logits[None] if pooled else capture.logits[list(rows)]).to(exact)  # [logit output]
-    pieces, computed = upper.readout.at(upper.layers[-1].output[list(rows)].to(exact))
+    pieces, computed = stream.readout.at(stream.layers[-1].output[list(rows)].to(exact))
     error, allowed = relative_error(computed, logits), allowed_error(capture.logits.dtype, capture.width)
     if not error <= allowed:
         raise ProofError(

@@ -32,12 +32,12 @@ def alti_logit(capture: Capture, target: Target, params: LogitParams) -> Maps:
     itself belong to no token; they are figures in the receipt. With a `foil` it explains the difference of two logits.
     Limits: encoder-decoders are not supported; use `decompx` for contributions through MLPs.
     """
-    upper = residual_stream(capture)
-    logit = explained_logit(capture, upper, target, params.output, params.foil)
+    stream = residual_stream(capture)
+    logit = explained_logit(capture, stream, target, params.output, params.foil)
     slope, biases = logit.slopes()
     rows, slope, mlps = logit.positions, slope[logit.live], torch.zeros_like(logit.value)
     scores = torch.zeros(len(rows), len(capture.tokens), dtype=slope.dtype, device=slope.device)
-    for layer in reversed(upper.layers):
+    for layer in reversed(stream.layers):
         block = layer.block
         if layer.norm is not None:
             if layer.norm.bias is not None:
@@ -46,7 +46,7 @@ def alti_logit(capture: Capture, target: Target, params: LogitParams) -> Maps:
             slope = NormAt(layer.norm, deviation).transposed(slope)
         mlps = mlps + logit.sum_rows(slope * layer.multiplier * layer.branch[rows].to(slope.dtype))
         parts = decompose(block)
-        if layer is not upper.layers[-1]:
+        if layer is not stream.layers[-1]:
             scores = scores @ step_of(capture, block, proximity(parts, "l1")[0])[0]
         scores = scores + _update(parts, slope, rows)
         biases = biases + logit.sum_rows(slope * parts.rest[rows])

@@ -35,13 +35,13 @@ def decompx(capture: Capture, target: Target, params: Params) -> Maps:
     its gate fixed. Limits: it holds several arrays of [n, n, d] numbers (200 MB each at 256 tokens and d = 768), so it
     is not for long texts; mixtures of experts and encoder-decoders are not supported.
     """
-    upper = residual_stream(capture)
-    logit = explained_logit(capture, upper, target, params.output, params.foil)
+    stream = residual_stream(capture)
+    logit = explained_logit(capture, stream, target, params.output, params.foil)
     propagation = Propagation(params.biases)
     every_row = list(range(len(capture.tokens)))
     parts = propagation.start(capture)
-    for layer, values in zip(upper.layers, upper.values, strict=True):
-        rows = logit.positions if layer is upper.layers[-1] else every_row
+    for layer, values in zip(stream.layers, stream.values, strict=True):
+        rows = logit.positions if layer is stream.layers[-1] else every_row
         below, parts = parts, propagation.attention(layer.block, values, parts, rows)
         parts = propagation.feedforward(layer, below[rows] if layer.block.parallel else parts, parts, rows)
     scores = propagation.read(logit, parts)  # [logit source]

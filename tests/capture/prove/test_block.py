@@ -135,7 +135,7 @@ def test_parity_when_a_text_is_long_then_rows_are_sampled_and_the_last_is_among_
     between[0, -2] += 1  # not among the 32 rows: found when the row is read
     attention = prove._attention(call, between, Place(0, "self", slice(0, 100), slice(0, 100)))
     assert prove._sampled_parity(attention) < 1e-6
-    assert max(error for _, _, error in attention.blocks()) > 0.01
+    assert max(error for _, _, error in attention.row_chunks()) > 0.01
 
 
 def test_scaling_when_the_call_does_not_name_it_then_is_one_over_the_root_of_the_size() -> None:

@@ -261,7 +261,7 @@ def _sampled_parity(attention: Attention) -> float:
     count = len(attention.output)
     step = -(-count // PARITY_ROWS)
     sample = slice((count - 1) % step, count, step)  # includes the last row, which a language model reads
-    return worst(error for _, _, error in attention.blocks(sample))
+    return worst(error for _, _, error in attention.row_chunks(sample))
 
 
 def _scale(module: nn.Module, total: Tensor) -> Tensor:

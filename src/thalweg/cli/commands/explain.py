@@ -20,7 +20,7 @@ from thalweg.cli.options import (
     integer_or_text,
     set_options,
 )
-from thalweg.cli.output import check_drawing, check_writable, explain_failure, load_subject, set_debug, show
+from thalweg.cli.output import check_drawing, check_writable, load_subject, set_debug, show, write_checked
 from thalweg.errors import InputError
 
 CONTEXT_SETTINGS = {"ignore_unknown_options": True}  # a method's own parameters are options too
@@ -53,7 +53,7 @@ def explain(
     result = thalweg.explain(subject, capture, target=integer_or_text(target), **chosen, **params)
     result = result.words() if words else result
     if save is not None:
-        explain_failure(lambda: result.save(save), save)
+        write_checked(lambda: result.save(save), save)
     show(result, json, html, png)
 
 
