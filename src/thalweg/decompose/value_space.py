@@ -125,6 +125,8 @@ class ValueSpace:
         exact = double(weights)
         projected = exact.clone()
         step = max(1, GRAM_ELEMENTS // max(1, basis.shape[1]) ** 2)
+        # normal equations lose ε / pivot² of double precision, which must stay below the cut
+        smallest_pivot = max(SMALLEST_PIVOT, (16 * torch.finfo(torch.float64).eps / self.cut) ** 0.5)
         first_row = rows.indices(len(self.supports))[0]
         for first in range(0, len(exact), step):
             part = slice(first, first + step)
@@ -135,7 +137,7 @@ class ValueSpace:
             factor, failed = torch.linalg.cholesky_ex(grams)
             clear = (failed == 0) & (counted[free] == basis.shape[1])
             if basis.shape[1]:
-                clear &= factor.diagonal(dim1=-2, dim2=-1).amin(-1) > SMALLEST_PIVOT
+                clear &= factor.diagonal(dim1=-2, dim2=-1).amin(-1) > smallest_pivot
             good = free[clear]
             solved = torch.cholesky_solve((exact[good] @ basis)[..., None], factor[clear])[..., 0]
             projected[good] = (solved @ basis.mT) * seen[good]

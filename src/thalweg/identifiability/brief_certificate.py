@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from thalweg.capture.checks import block_checks
 from thalweg.capture.record import Capture
 from thalweg.decompose.value_space import Outward, outward_map, value_space
-from thalweg.identifiability.effect_sums import EffectSums, allowed_output_error
+from thalweg.identifiability.effect_sums import EffectSums
 from thalweg.identifiability.value_basis import clear_basis
 from thalweg.receipt import Check, Receipt
 
@@ -68,7 +68,7 @@ def _certify(capture: Capture, outward: Sequence[Outward]) -> BriefCertificate:
         heads += [BriefHead(layer, head, *figures) for head, figures in enumerate(columns)]
         parities.append(sums.parity)
         errors.append(sums.error)
-        allowed.append(allowed_output_error(cut, block.attention.value.shape[1]))
+        allowed.append(2 * cut)
     checks = {
         **block_checks(capture.blocks, tuple(parities)),
         "effective_output": Check(tuple(errors), max(allowed)),

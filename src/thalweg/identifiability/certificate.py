@@ -13,7 +13,7 @@ from thalweg.axes import HeadMaps
 from thalweg.capture.checks import block_checks
 from thalweg.capture.record import Block, Capture
 from thalweg.decompose.value_space import ValueSpace, value_space
-from thalweg.identifiability.effect_sums import EffectSums, allowed_output_error
+from thalweg.identifiability.effect_sums import EffectSums
 from thalweg.identifiability.keys import free_ambiguity, query_ambiguity
 from thalweg.identifiability.layer import certify_layer
 from thalweg.identifiability.result import Certificate, Head, Layer, Received, Verdict
@@ -49,7 +49,7 @@ def certify(capture: Capture, layers: Sequence[int] | None = None, watch: Watch 
             layer_figures.append(certify_layer(number, block, space))
             parity.append(sums.effect.parity)
             errors.append(sums.effect.error)
-            allowed.append(allowed_output_error(space.cut, space.matrix.shape[1]))
+            allowed.append(2 * space.cut)
             report(done, len(chosen))
     checks = {
         **block_checks([capture.blocks[number] for number in chosen], tuple(parity)),

@@ -66,14 +66,6 @@ class EffectSums:
         ]
 
 
-def allowed_output_error(cut: float, keys: int) -> float:
-    """Tolerance of `EffectSums.error`: directions below the cut, and the backward error of the factorisation.
-
-    The latter, of the order of keys · ε in double precision, matters only for models that are in double precision.
-    """
-    return 2 * cut + 16 * keys * torch.finfo(torch.float64).eps
-
-
 def _output_error(space: ValueSpace, weights: HeadMaps, effective: HeadMaps) -> float:
     """Output error of effective attention, relative to T's largest singular value and the norm of the row."""
     if effective is weights:
