@@ -9,7 +9,7 @@ export THALWEG_REAL_MODELS := $(REAL)
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: demo test test-real check format bench docs results clean
+.PHONY: demo test test-real check soak format bench docs results clean
 
 demo: $(VENV)/installed
 	$(BIN)/thalweg explain "a gorgeous, witty, seductive movie." --words
@@ -26,17 +26,23 @@ check: $(VENV)/installed-dev
 test-real: $(VENV)/installed-dev $(REAL)/installed
 	$(BIN)/python -m pytest -q -m real
 
+# Kills, damage, hostile input and leaks, for a quarter of an hour; SOAK=--quick takes two minutes.
+soak: $(VENV)/installed-dev
+	$(BIN)/python -m scripts.soak $(SOAK)
+
 format: $(VENV)/installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.capture
 	$(BIN)/python -m benchmarks.flow
 	$(BIN)/python -m benchmarks.alti
 	$(BIN)/python -m benchmarks.trust
 	$(BIN)/python -m benchmarks.jacobians
 	$(BIN)/python -m benchmarks.corpus
+	$(BIN)/python -m benchmarks.corpus_report
 	$(BIN)/python -m benchmarks.corpus_workers
 
 docs: $(VENV)/installed-dev

@@ -5,8 +5,10 @@ import torch
 import thalweg as tw
 from benchmarks.encoder import encoder, tokens
 from benchmarks.timing import best_of
+from thalweg.axes import HeadMaps
 from thalweg.capture.record import Capture
-from thalweg.decompose.value_space import value_space
+from thalweg.decompose.value_space import ValueSpace, value_space
+from thalweg.identifiability.movable import moved_mass, sampled_rows, witnesses
 
 
 def core(capture: Capture) -> None:
@@ -28,10 +30,20 @@ def decompositions(capture: Capture) -> None:
             weights[head] -= (weights[head] @ null) @ null.T
 
 
+def ranking(prepared: list[tuple[ValueSpace, HeadMaps]]) -> None:
+    """How much can move in every head, by witnesses for the sampled rows, from spaces and weights of all blocks."""
+    for space, weights in prepared:
+        rows = sampled_rows(weights.shape[1])
+        moved_mass(weights[:, rows], witnesses(space, rows, weights[:, rows]))
+
+
 def main() -> None:
     subject = encoder()
     print("rank, null space and effective attention of all 72 heads, 6 layers x 384; capture not counted")
-    print("tokens  / forward (goal: at most 1)  full SVD of T / ours (goal: at least 10)  whole certificate / forward")
+    print(
+        "tokens  / forward (goal: at most 1)  full SVD of T / ours (goal: at least 10)  "
+        "ranking heads by what can move / forward (goal: at most 5)  whole certificate with an example / forward"
+    )
     for count in (128, 256, 512):
         ids = tokens(count)
         capture = subject.capture(ids)
@@ -44,7 +56,8 @@ def main() -> None:
         def ours(capture: Capture = capture) -> None:
             core(capture)
 
-        seconds = best_of(7, forward=forward, ours=ours)
+        prepared = [(value_space(block), block.weights()) for block in capture.blocks]
+        seconds = best_of(7, forward=forward, ours=ours, ranking=lambda prepared=prepared: ranking(prepared))
         slow = best_of(
             1,
             direct=lambda capture=capture: decompositions(capture),
@@ -52,7 +65,8 @@ def main() -> None:
         )
         print(
             f"{count:6d}  {seconds['ours'] / seconds['forward']:.2f} ({1000 * seconds['forward']:.0f} ms forward)"
-            f"  {slow['direct'] / seconds['ours']:.0f}  {slow['whole'] / seconds['forward']:.0f}"
+            f"  {slow['direct'] / seconds['ours']:.0f}"
+            f"  {seconds['ranking'] / seconds['forward']:.2f}  {slow['whole'] / seconds['forward']:.0f}"
         )
 
 

@@ -40,7 +40,7 @@ wide as the model, heads added. The replacement alone does not change the model'
 the best approximation of that rank. The model is then trained for two epochs on the original's logits and the labels
 of SST-2:
 
-    thalweg train --data train.tsv --validation dev.tsv --test test.tsv --init-from thalweg-default --distil \\
+    thalweg train --file train.tsv --validation dev.tsv --test test.tsv --init-from thalweg-default --distil \\
         --combine add --key-size 16 --epochs 2 --out more-identifiable
 
 Written by `papers/write_distilled.py`. *Certified up to* and *identifiable heads* assume that each head's own output

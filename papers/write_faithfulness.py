@@ -118,7 +118,7 @@ def section(table: Table, result: Bench) -> str:
             f"## {table.title}\n",
             f"{table.about} {inputs} inputs, {cost.total:,} forward passes of one input, {cost.metrics:,} of them for "
             "metrics.\n",
-            f"`thalweg bench --data {table.file}{limit} --methods {','.join(table.methods)} --metrics {shown}`{rest}\n",
+            f"`thalweg bench --file {table.file}{limit} --methods {','.join(table.methods)} --metrics {shown}`{rest}\n",
             *lines,
             "",
             *(f"- {metric.label}: {sentence(result, metric)}" for metric in result.metrics),

@@ -13,8 +13,8 @@ from tests.real.models import minilm
 from thalweg.identifiability.length_result import LengthCurve
 
 COLUMNS = (
-    "tokens", "rank of T", "null share", "null share, rows sum to one", "Pearson", "Spearman", "identifiable",
-    "or locally unique given the keys",
+    "tokens", "rank of T", "null share", "null share, rows sum to one", "Pearson", "Spearman", "can move at least",
+    "heads identifiable", "or locally unique given the keys", "rows identifiable", "or locally unique",
 )  # fmt: skip
 
 INTRODUCTION = """# Identifiability and length
@@ -22,7 +22,8 @@ INTRODUCTION = """# Identifiability and length
 Means over all heads, four pieces of *{text}* per length, written by `papers/write_trust.py`. The columns are
 explained in [trust.md](trust.md). Shares are computed from norms. Correlations compare raw attention with the
 effective attention of Brunner et al., Pearson's over all weights of a head and Spearman's within rows.
-*Identifiable* counts heads all of whose rows are determined.
+A head is *identifiable* if all of its rows are, so the share of heads falls with the number of rows alone; the
+shares of rows do not.
 """
 
 
@@ -31,7 +32,9 @@ def table(curve: LengthCurve) -> str:
     for mean, _ in curve.lengths():
         lines.append(
             f"| {mean.tokens} | {mean.rank:.1f} | {mean.null_share:.1%} | {mean.null_share_row_sum:.1%} "
-            f"| {mean.pearson:.3f} | {mean.spearman:.3f} | {mean.identifiable:.0%} | {mean.locally_unique:.0%} |"
+            f"| {mean.pearson:.3f} | {mean.spearman:.3f} | {mean.movable:.1%} "
+            f"| {mean.identifiable:.0%} | {mean.locally_unique:.0%} "
+            f"| {mean.rows_identifiable:.1%} | {mean.rows_locally_unique:.1%} |"
         )
     return "\n".join(lines)
 

@@ -27,8 +27,9 @@ FLOORS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a model and its texts", ("models",)),
     ("one verified pass", ("capture", "encoders")),
     ("files and pictures", ("files", "drawing")),
-    ("leaves", ("digests", "receipt", "rates", "progress", "indices")),
+    ("leaves", ("digests", "memory", "receipt", "rates", "progress", "indices", "sketch")),
     ("words and numbers", ("errors", "axes", "numerics", "ranks", "tokens", "jsonable", "version")),
+    ("characters", ("printable",)),
 )
 FLOOR = {room: len(FLOORS) - level for level, (_, rooms) in enumerate(FLOORS) for room in rooms}
 
@@ -94,9 +95,9 @@ def _imports(name: str, path: Path, known: dict[str, Path]) -> Iterator[Arrow]:
 def picture() -> str:
     """The floors as a Mermaid diagram with the arrows that are really there, each room pointing down."""
     drawn = sorted({arrow.rooms for arrow in arrows() if arrow.rooms[0] != arrow.rooms[1]})
-    grounds = {room for _, rooms in FLOORS[-2:] for room in rooms}  # every room uses these
+    grounds = {room for _, rooms in FLOORS[-3:] for room in rooms}  # every room uses these
     lines = ["```mermaid", "flowchart TB"]
-    for level, (title, rooms) in enumerate(FLOORS[:-2]):
+    for level, (title, rooms) in enumerate(FLOORS[:-3]):
         lines.append(f'  subgraph floor{level}["{title}"]')
         lines += [f'    {room.replace(".", "_")}["{room}"]' for room in rooms]
         lines.append("  end")

@@ -53,7 +53,7 @@ def main() -> None:
                 capture(page, "report_heads.png", "#heads", "#heads", 842)
         page = browser.new_page(viewport={"width": WIDTH, "height": 900}, color_scheme="light")
         page.goto(summary.as_uri())
-        capture(page, "corpus.png", "#mixing", "#lengths")
+        capture(page, "corpus.png", "header", "#words")
         browser.close()
 
 

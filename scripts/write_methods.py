@@ -61,7 +61,8 @@ def _scores(traits: Traits) -> str:
     if traits.rows_sum_to_one:
         return "shares"
     sign = "signed" if traits.signed else "non-negative"
-    return f"{sign}, of one logit" if traits.explains_logit else sign
+    explained = "of one logit" if traits.sums_to_logit else "of one output"
+    return f"{sign}, {explained}" if traits.explains_logit else sign
 
 
 def methods_table(methods: Iterable[Method]) -> str:

@@ -1,10 +1,15 @@
 """Measure every family and print the table of docs/architectures.md: `python -m tests.architectures`."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import thalweg as tw
+from tests.contracts.honest_models import HONEST, captures
+from tests.contracts.lying_models import LIES, Lie, judge
+from tests.contracts.lying_models import captured as captured_model
+from tests.contracts.zero_effect import zero_effect
 from tests.families import PROVED, REFUSED, Family
 from thalweg.capture.record import Block, Capture
 
@@ -86,6 +91,48 @@ def main() -> None:
             captured(family)
         except tw.ThalwegError as error:
             print(f"| {family.name} | {error} |")
+    print_truth()
+
+
+def print_truth() -> None:
+    """Count what became of the lying and the honest models of tests/contracts, and of tokens outside of the graph."""
+    outcomes: Counter[str] = Counter()
+    for case in LIES.values():
+        told = {verdict.outcome for verdict in judge(case) if verdict.effect >= case.least}
+        outcomes[next(outcome for outcome in ("wrong", "right", "refused") if outcome in told)] += 1
+    accepted = sum(is_accepted(partial(captures, case)) for case in HONEST.values())
+    twins = sum(is_accepted(partial(capture_twins, case)) for case in LIES.values())
+    zeros = [zero_effect(family, captured(family)) for family in PROVED]
+    still = [zero for zero in zeros if max(zero.outside, zero.frozen) <= 2e-6]
+    print("\n## Truth as a test\n")
+    print(
+        "Lying models let information travel other than through the attention blocks that Thalweg sees (mixing in an "
+        "MLP, a head that reads a lower layer, a hook added later and so on), which is measured by replacing a token. "
+        "Each must be refused, or explained rightly. Honest models, among them each lying model without its lie, must "
+        "not be refused. And in every family, replacing a token where all methods give it zero must have no effect, "
+        "nor may replacing one move another position while attention is frozen.\n"
+    )
+    print("| models | cases | outcome |\n| --- | --- | --- |")
+    told = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in ("refused", "right", "wrong"))
+    print(f"| lying models | {len(LIES)} | {told} |")
+    print(f"| honest models | {len(HONEST) + len(LIES)} | {accepted + twins} accepted |")
+    print(
+        f"| families without effect beyond the graph | {len(PROVED)} | {len(still)} hold, "
+        f"{sum(zero.pairs for zero in zeros)} pairs of positions outside of it |"
+    )
+
+
+def is_accepted(act: Callable[[], object]) -> bool:
+    try:
+        act()
+    except tw.ThalwegError:
+        return False
+    return True
+
+
+def capture_twins(case: Lie) -> None:
+    for inputs in case.cases():
+        captured_model(case, False, inputs)
 
 
 if __name__ == "__main__":

@@ -289,12 +289,11 @@ THROUGH_REGISTRY: tuple[Family, ...] = (
     family(
         "gemma4_text",
         "causal_lm",
-        "pre_norm branch_norm rotary gqa sliding_window shared_kv per_layer_input",
+        "pre_norm branch_norm rotary gqa sliding_window",
         unscaled="q_norm.weight",
         global_head_dim=12,
-        num_kv_shared_layers=1,
-        vocab_size_per_layer_input=VOCABULARY,
-        hidden_size_per_layer_input=8,
+        num_kv_shared_layers=0,
+        hidden_size_per_layer_input=0,
         **LOCAL_GLOBAL,
     ),
     family(
@@ -370,7 +369,8 @@ AROUND_REGISTRY: tuple[Family, ...] = (
 
 PROVED = THROUGH_REGISTRY + AROUND_REGISTRY
 
-# A norm or gate before the projection, two kernels per head, mixing without attention, or no attention at all.
+# A norm or gate before the projection, two kernels per head, mixing without attention, no attention at all, or layers
+# that read more than the state below: keys and values of another layer, or the token's embedding again.
 REFUSED: tuple[Family, ...] = (
     family(
         "lfm2_below_and_above",
@@ -380,6 +380,29 @@ REFUSED: tuple[Family, ...] = (
         attentions={"self": 1},
         layer_types=["conv", "full_attention", "conv"],
         block_auto_adjust_ff_dim=False,
+    ),
+    family(
+        "gemma4_shared_kv",
+        "causal_lm",
+        "pre_norm branch_norm rotary gqa sliding_window shared_kv",
+        model_type="gemma4_text",
+        unscaled="q_norm.weight",
+        global_head_dim=12,
+        num_kv_shared_layers=1,
+        hidden_size_per_layer_input=0,
+        **LOCAL_GLOBAL,
+    ),
+    family(
+        "gemma4_per_layer_input",
+        "causal_lm",
+        "pre_norm branch_norm rotary gqa sliding_window per_layer_input",
+        model_type="gemma4_text",
+        unscaled="q_norm.weight",
+        global_head_dim=12,
+        num_kv_shared_layers=0,
+        vocab_size_per_layer_input=VOCABULARY,
+        hidden_size_per_layer_input=8,
+        **LOCAL_GLOBAL,
     ),
     family("bitnet", "causal_lm", "pre_norm rotary gqa norm_before_projection"),
     family("diffllama", "causal_lm", "pre_norm rotary gqa two_calls", attentions={"self": 6}),

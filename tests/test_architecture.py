@@ -9,7 +9,7 @@ import pytest
 from scripts.architecture import FLOORS, PAGE, Arrow, arrows, modules, page_with_picture, room_of
 
 RESULTS = {"result", "head_result", "length_result", "mixing_result", "summary", "query"}
-DRAWINGS = {"view", "packed", "saving", "summary_page"}  # results draw and save themselves
+DRAWINGS = {"view", "alternatives_view", "packed", "saving", "summary_page"}  # results draw and save themselves
 
 
 def test_imports_when_read_then_point_to_lower_floors_only() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 import thalweg as tw
-from thalweg.errors import MissingExtraError, error_line
+from thalweg.errors import MissingExtraError, closest, error_line, unknown_name
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,21 @@ def test_errors_when_caught_as_builtins_then_are_caught(error: type[Exception], 
 )
 def test_error_when_put_on_one_line_then_has_no_breaks_and_a_type_unless_ours(error: Exception, line: str) -> None:
     assert error_line(error) == line
+
+
+def test_names_when_misspelt_then_the_nearest_is_suggested_and_dashes_do_not_count() -> None:
+    assert str(unknown_name("task", "clasification", ["classification", "encoder"])) == (
+        "unknown task 'clasification'; did you mean 'classification'?"
+    )
+    assert str(unknown_name("task", "x", ["classification", "encoder"])) == (
+        "unknown task 'x'; expected one of classification, encoder"
+    )
+    assert str(unknown_name("task", "x", [])).endswith("expected one of none")
+    assert closest("--htlm", ["--html", "-h"]) == "--html"
+    assert closest("--zeal", ["--head", "--layer"]) is None
+
+
+def test_error_when_its_message_holds_control_characters_then_they_are_spelt_out() -> None:
+    for kind in (tw.ThalwegError, tw.InputError, tw.ModelError, tw.ProofError, MissingExtraError):
+        assert str(kind("no file '\x1b[2J\nx\u202e'")) == "no file '\\x1b[2J\\nx\\u202e'"
+        assert str(kind()) == ""

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from thalweg import progress as module
-from thalweg.progress import progress
+from thalweg.progress import hidden_progress, progress
 
 
 class Terminal:
@@ -73,3 +73,13 @@ def test_bar_when_not_on_a_terminal_then_is_not_shown(
     with progress("scoring") as report:
         report(1, 2)
     assert capfd.readouterr().err == ""
+
+
+def test_bar_when_hidden_then_is_not_shown_until_the_end_of_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    with hidden_progress(), progress("quiet") as report:
+        report(1, 2)
+    assert terminal.text == ""
+    with progress("loud") as report:
+        report(1, 2)
+    assert "loud" in terminal.text

@@ -3,6 +3,7 @@
 import json
 from math import inf, isnan, nan
 
+from thalweg.files.records import read_as
 from thalweg.receipt import Check, Receipt
 
 FIRST = Receipt({"parity": Check((0.1, 0.3), 0.5)}, {"rank": 3.0}, ("a residual of one half",))
@@ -23,11 +24,11 @@ def test_receipts_when_combined_then_have_the_larger_errors_and_all_assumptions(
 
 
 def test_receipt_when_sent_through_json_then_is_the_same() -> None:
-    assert Receipt.from_dict(json.loads(json.dumps(FIRST.to_dict()))) == FIRST
+    assert read_as(Receipt, json.loads(json.dumps(FIRST.to_dict()))) == FIRST
 
 
 def test_receipt_when_errors_are_not_finite_then_come_back_as_nan() -> None:
     broken = Receipt({"parity": Check((nan, inf, 0.1), 0.5)}, {}, ())
     written = json.dumps(broken.to_dict(), allow_nan=False)
-    errors = Receipt.from_dict(json.loads(written)).checks["parity"].errors
+    errors = read_as(Receipt, json.loads(written)).checks["parity"].errors
     assert [isnan(error) for error in errors] == [True, True, False]

@@ -57,9 +57,9 @@ def wordpiece() -> PreTrainedTokenizerFast:
     return _between_specials(inner)
 
 
-def whole_words() -> PreTrainedTokenizerFast:
+def whole_words(words: Sequence[str] = WORDS) -> PreTrainedTokenizerFast:
     """One token for everything between spaces; nothing is normalised."""
-    inner = Tokenizer(models.WordLevel(_vocabulary(WORDS), unk_token="[UNK]"))
+    inner = Tokenizer(models.WordLevel(_vocabulary(words), unk_token="[UNK]"))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return _between_specials(inner)
 

@@ -11,8 +11,9 @@ from papers.claims.reproduce import find_claims
 from papers.claims.reproduce import reproduce as run
 from papers.claims.view import as_markdown, listed
 from thalweg.cli.options import Json, split_names
-from thalweg.cli.output import check_writable, print_error, show, silence_transformers, write_text
+from thalweg.cli.output import check_outputs, print_error, print_out, show, silence_transformers
 from thalweg.errors import ThalwegError
+from thalweg.files.atomic import draft_of
 
 
 def reproduce(
@@ -33,11 +34,11 @@ def reproduce(
 
     Claims whose texts or models are missing are not testable here; the ledger names what is missing.
     """
-    check_writable(json, out)
+    outputs = check_outputs(json=json, out=out)
     silence_transformers()
     chosen = split_names(claim) or None
     if available:
-        Console().print(listed(find_claims(chosen)))
+        print_out(listed(find_claims(chosen)))
         return
     console = Console(stderr=True)
     ledger = run(
@@ -48,10 +49,11 @@ def reproduce(
         quick=quick,
         seen=lambda entry: console.print(f"{entry.claim.name}: {entry.verdict}", style="dim", highlight=False),
     )
-    if out is not None:
-        write_text(out, as_markdown(ledger, _command(quick, chosen)))
-    if out is None or json is not None:
-        show(ledger, json)
+    if (page := outputs.pop("out", None)) is not None:
+        with draft_of(page) as draft:
+            Path(draft).write_text(as_markdown(ledger, _command(quick, chosen)), encoding="utf-8")
+    if page is None or json is not None:
+        show(ledger, outputs)
 
 
 def _command(quick: bool, chosen: list[str] | None) -> str:

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+
+Number = Annotated[float, "null stands for NaN"]  # a field that `jsonable` writes as null if it is NaN
 
 
 def jsonable(value: Any) -> Any:

@@ -11,6 +11,16 @@ _inside: ContextVar[bool] = ContextVar("inside", default=False)
 
 
 @contextmanager
+def hidden_progress() -> Iterator[None]:
+    """Show no progress bars."""
+    token = _inside.set(True)
+    try:
+        yield
+    finally:
+        _inside.reset(token)
+
+
+@contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a function `report(done, total)`; the bar appears on stderr after a second.
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.stats import rankdata
 
 Scores = Float[np.ndarray, "*batch series entry"]
 
@@ -16,6 +15,8 @@ def centred_ranks(scores: Scores, visible: Bool[np.ndarray, "*#batch #series ent
     >>> centred_ranks(np.array([[0.1, 0.7, 0.7]]))
     array([[-1. ,  0.5,  0.5]])
     """
+    from scipy.stats import rankdata  # slow to import, and most results are not compared
+
     if visible is None:
         return rankdata(scores, axis=-1) - (scores.shape[-1] + 1) / 2
     ranks = rankdata(np.where(visible, scores, np.inf), axis=-1)

@@ -2,20 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import nan
 from typing import Any
 
 import numpy as np
 
-from thalweg.jsonable import jsonable
+from thalweg.jsonable import Number, jsonable
 
 
 @dataclass(frozen=True)
 class Check:
     """Relative errors of one identity, usually one per block, and the largest error allowed."""
 
-    errors: tuple[float, ...]
-    allowed: float
+    errors: tuple[Number, ...]
+    allowed: Number
 
     @property
     def worst(self) -> float:
@@ -27,17 +26,20 @@ class Receipt:
     """The checks of a result against the real forward pass, further figures, and unverified assumptions.
 
     Every receipt has the checks `parity` (weights times values equal the output of the model's own kernel) and
-    `sum_of_parts` (residual input plus attention branch equal what flowed out of the block).
+    `sum_of_parts` (residual input plus attention branch equal what flowed out of the block); `chain` (only attention
+    carries information between positions and layers) unless the capture was a quick one. `learnt` is what was proved
+    on an earlier pass, when the model was learnt.
     """
 
     checks: Mapping[str, Check]
-    figures: Mapping[str, float]
+    figures: Mapping[str, Number]
     assumed: tuple[str, ...]
+    learnt: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The receipt as plain lists and numbers, ready for JSON."""
         checks = {name: {"errors": check.errors, "allowed": check.allowed} for name, check in self.checks.items()}
-        return jsonable({"checks": checks, "figures": self.figures, "assumed": self.assumed})
+        return jsonable({"checks": checks, "figures": self.figures, "assumed": self.assumed, "learnt": self.learnt})
 
     def worse(self, other: "Receipt") -> "Receipt":
         """Combine the receipts of the same computation on two inputs: larger errors and figures, all assumptions."""
@@ -49,13 +51,5 @@ class Receipt:
             for name, check in self.checks.items()
         }
         figures = {name: max(value, other.figures[name]) for name, value in self.figures.items()}
-        return Receipt(checks, figures, tuple(dict.fromkeys(self.assumed + other.assumed)))
-
-    @staticmethod
-    def from_dict(described: Mapping[str, Any]) -> "Receipt":
-        """The receipt that `to_dict` described."""
-        checks = {
-            name: Check(tuple(nan if error is None else error for error in check["errors"]), check["allowed"])
-            for name, check in described["checks"].items()
-        }
-        return Receipt(checks, described["figures"], tuple(described["assumed"]))
+        assumed, learnt = self.assumed + other.assumed, self.learnt + other.learnt
+        return Receipt(checks, figures, tuple(dict.fromkeys(assumed)), tuple(dict.fromkeys(learnt)))

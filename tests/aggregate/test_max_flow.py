@@ -284,3 +284,9 @@ def test_flow_of_pair_when_source_is_out_of_range_then_says_so():
 def test_import_when_max_flow_is_imported_then_numba_is_not():
     code = "import sys, thalweg.aggregate.max_flow; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_capacities_when_their_sum_overflows_then_are_refused() -> None:
+    wide = np.full((3, 3), 1e308)
+    with pytest.raises(InputError, match="finite sum"):
+        max_flow([wide, wide, np.diag([np.inf] * 3)])

@@ -8,6 +8,7 @@ import numpy as np
 import thalweg as tw
 from tests.test_tokens import tokens
 from thalweg.attribution.result import POOLED
+from thalweg.models.prediction import Outcome, Prediction
 from thalweg.receipt import Check
 from thalweg.tokens import Tokens
 
@@ -15,6 +16,10 @@ TEXT = "unhappy film"
 THREE = tokens(TEXT, [(0, 2), (2, 7), (8, 12)], [0, 0, 1])  # un happy | film
 FIVE = tokens(TEXT, [None, (0, 2), (2, 7), (8, 12), None], [None, 0, 0, 1, None])
 SCORES = np.array([[0.5, 0.3, 0.2], [0.1, 0.3, 0.6], [0.2, 0.2, 0.6]])
+
+
+def answer(name: str) -> Prediction:
+    return Prediction((Outcome(1, name, 0.75), Outcome(0, "other", 0.25)))
 
 
 def attribution(
@@ -33,7 +38,7 @@ def attribution(
             assumed=("nothing", "much"),
         ),
         "provenance": {"model": "tiny", "torch": "2"},
-        "prediction": "LABEL_1",
+        "answer": answer("LABEL_1"),
     }
     columns = [sources.select((column,)) for column in range(len(sources))]
     rows = [targets.select((row,)) for row in range(len(targets))]

@@ -98,3 +98,25 @@ def test_compare_when_methods_are_not_two_or_more_different_ones_then_the_error_
     with pytest.raises(tw.InputError, match="two or more") as error:
         tw.compare(bundled, "a witty movie.", methods)  # pyright: ignore[reportArgumentType]
     assert repr(methods) in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["negative", "NEGATIVE", "0", 0])
+def test_output_when_named_then_is_the_class_with_that_number(bundled: tw.Subject, name: object) -> None:
+    result = tw.explain(bundled, "a witty movie.", "alti_logit", output=name, foil="positive")
+    assert (result.params["output"], result.params["foil"]) == (0, 1)
+    assert result.explained is not None and result.explained.name == "negative"
+    assert result.foil is not None and result.foil.probability == result.answer.probability  # pyright: ignore
+    assert result.prediction == "positive"
+
+
+def test_output_when_misspelt_then_the_nearest_class_is_suggested(bundled: tw.Subject) -> None:
+    with pytest.raises(tw.InputError, match="unknown class 'negativ'; did you mean 'negative'"):
+        tw.explain(bundled, "a witty movie.", "decompx", output="negativ")
+
+
+def test_output_when_it_is_a_token_then_is_looked_up_by_its_text() -> None:
+    subject = tiny_subject("gpt2")
+    result = tw.explain(subject, "the key", "alti_logit", output="the")
+    assert result.params["output"] == subject.tokenizer("the")["input_ids"][0]  # pyright: ignore
+    with pytest.raises(tw.InputError, match="'the key' is not a single token"):
+        tw.explain(subject, "the key", "alti_logit", output="the key")

@@ -63,3 +63,10 @@ def test_mixing_when_the_model_is_an_encoder_decoder_then_each_layer_counts_its_
 def test_mixing_when_an_option_is_wrong_then_the_error_names_it(bundled: tw.Subject, options: dict, fact: str) -> None:
     with pytest.raises(tw.InputError, match=fact):
         tw.mixing(bundled, SENTENCE, **options)
+
+
+def test_mixing_when_texts_are_pairs_then_is_the_mean_over_them(bundled: tw.Subject) -> None:
+    pairs: list[tuple[str, str]] = [("a witty movie.", "dull."), ("far too long.", "a mess.")]
+    both, first, second = (tw.mixing(bundled, texts, ["alti"]) for texts in (pairs, pairs[0], pairs[1]))
+    assert (both.texts, first.texts) == (2, 1)
+    assert both.tokens == first.tokens + second.tokens

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.attribution.handmade import SCORES, THREE, attribution
+from tests.attribution.handmade import SCORES, THREE, answer, attribution
 from thalweg.attribution import packed as module
 from thalweg.attribution.packed import describe, headline, pack_attribution
 from thalweg.drawing.payload import Arrays
@@ -37,12 +37,26 @@ def test_explains_when_a_target_has_no_row_then_is_false() -> None:
 
 def test_headline_when_a_method_explains_the_target_then_names_its_largest_sources() -> None:
     packed = [pack_attribution(attribution(SCORES[:1], THREE.select((0,))))]
-    assert headline(packed, THREE, (0,), "LABEL_1") == (
-        "By raw_attention, the prediction ‘LABEL_1’ comes mostly from un (0.50), happy (0.30), film (0.20)."
+    assert headline(packed, THREE, (0,), answer("LABEL_1")) == (
+        "The prediction is ‘LABEL_1’ (75.0 %). "
+        "By raw_attention, it comes mostly from un (0.50), happy (0.30), film (0.20)."
     )
     assert "‘un’" in headline(packed, THREE, (0,), None)
     assert "the word" in headline(packed, THREE, (0,), None, "the word")
     assert "None of these methods" in headline(packed, THREE, (2,), None)
+
+
+def test_headline_when_scores_are_signed_then_says_what_speaks_for_and_against() -> None:
+    scores, target = np.array([[0.5, -0.3, 0.0]]), THREE.select((0,))
+    packed = [pack_attribution(attribution(scores, target, answer=answer("good")))]
+    assert headline(packed, THREE, (0,), answer("good")).endswith(
+        "By raw_attention, for ‘good’: un (0.50); against it: happy (-0.30)."
+    )
+    chosen = [pack_attribution(attribution(scores, target, params={"output": 0, "foil": 1}, answer=answer("good")))]
+    assert headline(chosen, THREE, (0,), answer("good")) == (
+        "The prediction is ‘good’ (75.0 %). "
+        "By raw_attention, for ‘other’ (25.0 %) rather than ‘good’ (75.0 %): un (0.50); against it: happy (-0.30)."
+    )
 
 
 def test_describe_when_the_method_is_not_installed_then_has_no_summary() -> None:

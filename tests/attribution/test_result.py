@@ -124,7 +124,10 @@ def test_top_when_the_row_is_not_there_then_is_refused() -> None:
 
 def test_to_pandas_when_converted_then_has_a_row_for_every_pair() -> None:
     frame = attribution(SCORES[:2], THREE.select((0, 1))).to_pandas()
-    assert list(frame.columns) == ["target", "target_token", "source", "source_token", "score"]
+    assert list(frame.columns) == [
+        *("target", "target_token", "source", "source_token"),
+        *("source_text", "source_unknown", "score"),
+    ]
     assert list(frame["target"]) == [0, 0, 0, 1, 1, 1]
     assert list(frame["source_token"]) == ["un", "happy", "film"] * 2
     np.testing.assert_array_equal(frame["score"], SCORES[:2].ravel())

@@ -11,7 +11,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import thalweg as tw
-from tests.attribution.handmade import FIVE, SCORES, assert_equal, attribution
+from tests.attribution.handmade import FIVE, SCORES, answer, assert_equal, attribution
 from thalweg.tokens import anonymous
 
 
@@ -35,9 +35,9 @@ def tampered(path: Path, header: object, **arrays: np.ndarray) -> Path:
         attribution(per_layer=np.stack([SCORES, SCORES.T]).astype(np.float32)),
         attribution(np.asfortranarray(SCORES)),
         attribution(SCORES.T),
-        attribution(np.eye(2), anonymous(2), anonymous(2), prediction=None),
+        attribution(np.eye(2), anonymous(2), anonymous(2), answer=None),
         attribution(np.array([[0.1, 0.2, 0.3, 0.3, 0.1]]), FIVE.select((0,)), FIVE),
-        attribution(prediction="\x1b[2J 😀 \u202e"),
+        attribution(answer=answer("\x1b[2J 😀 \u202e")),
     ],
     ids=["plain", "per_layer", "fortran", "transposed", "no_text", "special", "unicode"],
 )
@@ -75,7 +75,7 @@ def test_save_when_the_place_is_a_folder_then_fails_and_leaves_nothing(tmp_path:
 
 def test_save_when_a_file_is_there_then_replaces_it(tmp_path: Path) -> None:
     attribution().save(tmp_path / "result")
-    other = attribution(np.eye(3), prediction="LABEL_2")
+    other = attribution(np.eye(3), answer=answer("LABEL_2"))
     other.save(tmp_path / "result")
     assert_equal(tw.Attribution.load(tmp_path / "result"), other)
 

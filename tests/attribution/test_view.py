@@ -7,8 +7,9 @@ import numpy as np
 from rich.console import Console
 
 import thalweg as tw
-from tests.attribution.handmade import SCORES, THREE, attribution
+from tests.attribution.handmade import SCORES, THREE, answer, attribution
 from tests.attribution.test_mixing_result import MIXING
+from tests.tiny import tiny_subject
 from thalweg.tokens import anonymous
 
 ROW = SCORES[:1]
@@ -27,11 +28,22 @@ def single(**options: Any) -> tw.Attribution:
 def test_attribution_when_printed_then_has_prediction_scores_and_receipt() -> None:
     text = printed(single(params={"layer": 2, "head": None}))
     assert "raw_attention (layer=2)" in text
-    assert "prediction LABEL_1   read at un" in text
+    assert "prediction LABEL_1 (75.0 %) before other (25.0 %)   read at un" in text
     assert "█" * 20 in text
     assert "0.500" in text
     assert "parity 2e-07 (allowed 2e-05)" in text
     assert "assumed: nothing; much" in text
+
+
+def test_attribution_when_signed_then_says_what_speaks_for_and_against() -> None:
+    text = printed(attribution(np.array([[0.5, -0.3, 0.2]]), THREE.select((0,))))
+    assert "for LABEL_1 (75.0 %): un (0.50), film (0.20); against it: happy (-0.30)" in text
+
+
+def test_attribution_when_a_token_is_unknown_then_warns_and_shows_what_the_model_reads() -> None:
+    text = printed(tw.explain(tiny_subject(), "the CC cat", "raw_attention"))
+    assert "warning: 1 of 5 tokens is unknown to the model" in text
+    assert "[UNK] ‹CC›" in text
 
 
 def test_attribution_when_printed_with_several_targets_then_has_a_line_for_each() -> None:
@@ -46,7 +58,7 @@ def test_attribution_when_the_window_is_narrow_then_bars_shrink() -> None:
 
 
 def test_pieces_when_they_hold_control_characters_then_are_spelled_out() -> None:
-    text = printed(single(prediction="\x1b[2J"))
+    text = printed(single(answer=answer("\x1b[2J")))
     assert "\x1b[2J" not in text
     assert "\\x1b" in text
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tests.tiny import SENTENCE, tiny_subject
 from thalweg.receipt import Check, Receipt
 from thalweg.tokens import Tokens
 
+ROOT = Path(__file__).parents[2]
 TEXT = "a gorgeous, witty, seductive movie that never quite manages to make its characters as real as its places."
 ATTACK = "</script><img src=x onerror=window.pwned=1>"
 
@@ -52,6 +54,11 @@ def pixels(opened: Opened, selector: str) -> str:
     return opened.page.eval_on_selector(selector, "canvas => canvas.toDataURL()")
 
 
+def unfolded(opened: Opened, selector: str) -> str:
+    """The text of a part, also where it is folded."""
+    return opened.page.text_content(selector) or ""
+
+
 # --- what it shows ---------------------------------------------------------------------------------
 
 
@@ -61,16 +68,18 @@ def test_page_when_opened_then_says_and_shades_what_was_computed(
     opened = open_page(report.to_html())
     result = tw.explain(bundled, TEXT, "alti")
     (first, score), *_ = result.top(3)
-    assert (
-        f"The prediction ‘{result.prediction}’ is read at [CLS]. Largest sources by alti: {first} ({score:.2f})"
-        in opened.text("h1")
+    assert opened.text("h1") == f"Prediction {str(result.answer.outcomes[0]).replace('(', '').replace(')', '')}"  # pyright: ignore
+    assert opened.text(".others").startswith("Runners-up: ")
+    assert opened.text("#verdict").startswith(
+        f"The prediction ‘{result.prediction}’ is read at [CLS]. By alti, it comes mostly from {first} ({score:.2f})"
     )
     assert opened.text("#heads .summary").startswith(tw.trust(bundled, TEXT).summary()[:40])
     labels = opened.page.eval_on_selector_all(".token", "all => all.map(token => token.getAttribute('aria-label'))")
     assert len(labels) == len(result.sources)
     shown = [float(re.search(r"contributes (\S+) to", label).group(1)) for label in labels]  # pyright: ignore
     np.testing.assert_allclose(shown, result.scores[0], atol=6e-3)
-    assert "parity" in opened.text("#receipt") and "passed" in opened.text("#receipt")
+    assert "parity" not in opened.text("#receipt .body") and "checks passed" in opened.text("#receipt .body")
+    assert "parity" in unfolded(opened, "#receipt")
     assert opened.page.title().startswith("Thalweg: [CLS] a gorgeous")
 
 
@@ -91,7 +100,7 @@ def test_token_when_clicked_then_is_the_target_and_everything_follows(
     before = [pixels(opened, "#river canvas"), opened.text("#methods"), opened.text(".row-table")]
     token(opened, "movie").click()  # pyright: ignore[reportAttributeAccessIssue]
     best = tw.explain(bundled, TEXT, "alti", "movie").top(1)[0]
-    assert f"Largest sources of ‘movie’ by alti: {best[0]} ({best[1]:.2f})" in opened.text("h1")
+    assert f"By alti, ‘movie’ comes mostly from {best[0]} ({best[1]:.2f})" in opened.text("#verdict")
     assert token(opened, "movie").get_attribute("aria-pressed") == "true"  # pyright: ignore
     after = [pixels(opened, "#river canvas"), opened.text("#methods"), opened.text(".row-table")]
     assert all(old != new for old, new in zip(before, after, strict=True))
@@ -117,7 +126,7 @@ def test_method_when_switched_then_headline_river_and_shades_are_its_own(report:
     opened = open_page(report.to_html())
     before = pixels(opened, "#river canvas")
     opened.page.click("[data-method=attention_flow]")
-    assert "Largest sources by attention_flow: " in opened.text("h1")
+    assert "By attention_flow, it comes mostly from" in opened.text("#verdict")
     assert "A maximum flow from [CLS] to" in opened.text("#river")
     assert pixels(opened, "#river canvas") != before
     opened.page.click("[data-method=decompx]")
@@ -174,6 +183,37 @@ def test_head_when_chosen_then_verdict_row_and_map_are_shown(report: tw.Report, 
     assert float(high) == pytest.approx(ranges.high[0], abs=6e-3)
 
 
+def test_teaching_picture_when_a_row_is_chosen_then_both_maps_and_outputs_are_shown(
+    bundled: tw.Subject, open_page: Open
+) -> None:
+    report = tw.trust_head(bundled, TEXT, 1, 2, target=5)
+    opened = open_page(report.to_html())
+    other = report.alternatives.polytope
+    assert other is not None
+    page = opened.page
+    assert f"{other.total_variation[5]:.0%} of the attention of" in opened.text("#alternatives .moved")
+    first, second = page.query_selector_all("#alternatives figure")
+    assert [figure.query_selector("figcaption").inner_text() for figure in (first, second)] == [  # pyright: ignore
+        "Original attention",
+        "Alternative attention",
+    ]
+    outputs = [figure.query_selector("tbody").inner_text() for figure in (first, second)]  # pyright: ignore
+    assert outputs[0] == outputs[1]
+    assert "positive" in outputs[0]
+    strips = [
+        strip.evaluate("canvas => canvas.toDataURL()") for strip in page.query_selector_all("#alternatives .vector")
+    ]
+    assert strips[0] == strips[1]
+    maps = [
+        canvas.evaluate("canvas => canvas.toDataURL()") for canvas in page.query_selector_all("#alternatives .whole")
+    ]
+    assert maps[0] != maps[1]
+    assert len(page.query_selector_all("#alternatives .range")) > 2
+    page.select_option("#alternatives-row", index=9)
+    assert f"{other.total_variation[9]:.0%} of the attention of" in opened.text("#alternatives .moved")
+    assert not page.query_selector_all("#alternatives .range")  # intervals of another row
+
+
 def test_words_and_special_tokens_when_chosen_then_are_merged_and_hidden(open_page: Open) -> None:
     opened = open_page(tw.report(tiny_subject(), "the unhappy man", methods=["alti"]).to_html())
     labels = "all => all.map(token => token.textContent)"
@@ -194,7 +234,7 @@ def test_generated_token_when_clicked_then_is_explained_where_it_was_predicted(o
     opened = open_page(report.to_html())
     assert opened.page.locator(".token.generated").count() == len(report.tokens) - (report.prompt or 0) > 0
     assert "generated:" in opened.text("#text")
-    assert "was generated after" in opened.text("h1")
+    assert "was generated after" in opened.text("#verdict")
     opened.page.locator(".token.generated").last.click()
     label = opened.page.locator(".token").last.get_attribute("aria-label") or ""
     assert "contributes 0 to" in label  # the token itself was not visible when it was predicted
@@ -209,7 +249,7 @@ def test_page_when_tokens_have_no_text_or_two_texts_then_works(family: str, open
     opened = open_page(report.to_html())
     assert opened.page.locator(".token").count() == len(report.tokens)
     assert "Word boundaries are unknown" in opened.text("#text")
-    assert (family == "t5") == ("encoder positions" in opened.text("#receipt"))
+    assert (family == "t5") == ("encoder positions" in unfolded(opened, "#receipt"))
 
 
 def test_certificate_when_it_is_all_there_is_then_has_a_page(bundled: tw.Subject, open_page: Open) -> None:
@@ -217,6 +257,61 @@ def test_certificate_when_it_is_all_there_is_then_has_a_page(bundled: tw.Subject
     assert opened.page.locator(".head").count() == 40
     opened.page.click("[data-head='0.1']")
     assert "Layer 0, head 1" in opened.text(".detail")
+
+
+def test_answer_when_scores_are_signed_then_says_what_speaks_for_and_against(
+    report: tw.Report, open_page: Open
+) -> None:
+    opened = open_page(report.to_html())
+    opened.page.click("[data-method=decompx]")
+    assert re.search(rf"By decompx, for .*‘{report.prediction}’: .*; against it: .*\(-\d", opened.text("#verdict"))
+
+
+def test_tokens_when_unknown_or_repeated_then_are_marked(open_page: Open) -> None:
+    opened = open_page(tw.report(tiny_subject(), "the CC Cat sees the dog", methods=["alti"]).to_html())
+    assert "1 of 8 tokens is unknown to the model" in opened.text(".warning") and "[UNK] ‹CC›" in opened.text(
+        ".warning"
+    )
+    labels = opened.page.eval_on_selector_all(".token", "all => all.map(token => token.textContent)")
+    assert labels == ["[CLS]", "the1", "[UNK]‹CC›", "cat", "sees", "the5", "dog", "[SEP]"]
+    spoken = opened.page.eval_on_selector_all(".token", "all => all.map(token => token.getAttribute('aria-label'))")
+    assert spoken[2].endswith("unknown to the model, the text is ‘CC’") and spoken[3].endswith("the text is ‘Cat’")
+    assert spoken[1].startswith("the₁ contributes")
+
+
+def test_head_map_when_drawn_then_rows_and_columns_are_named(open_page: Open) -> None:
+    report = tw.report(tiny_subject(), "the cat sees the dog", methods=["alti"])
+    opened = open_page(report.to_html())
+    names = "all => all.map(name => name.textContent)"
+    expected = ["[CLS]", "the₁", "cat", "sees", "the₄", "dog", "[SEP]"]
+    assert opened.page.eval_on_selector_all(".map-rows span", names) == expected
+    assert opened.page.eval_on_selector_all(".map-columns span", names) == expected
+
+
+def test_links_when_followed_then_lead_to_sections_and_the_glossary(report: tw.Report, open_page: Open) -> None:
+    page = open_page(report.to_html()).page
+    ids = page.eval_on_selector_all("section", "all => all.map(part => part.id)")
+    assert page.eval_on_selector_all("nav a", "all => all.map(link => link.hash.slice(1))") == ids
+    page.click("nav a[href='#receipt']")
+    assert (
+        page.evaluate("document.activeElement.id") == "receipt" and page.locator("#receipt details[open]").count() == 1
+    )
+    page.focus("#mixing .term >> nth=0")
+    assert page.get_attribute("#mixing .term >> nth=0", "title")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "glossary-mixing"
+    missing = "all => all.filter(link => !document.getElementById(link.hash.slice(1))).length"
+    assert page.eval_on_selector_all("a", missing) == 0
+
+
+def test_glossary_when_on_the_page_then_is_that_of_the_documentation(report: tw.Report, open_page: Open) -> None:
+    page = open_page(report.to_html()).page
+    terms = page.eval_on_selector_all("dt", "all => all.map(term => [term.textContent, term.nextSibling.textContent])")
+    documented = re.sub(r"[*`]", "", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"))
+    for name, meaning in terms:
+        assert re.search(rf"^\| ([^|]+, )?{re.escape(name)}(, [^|]+)? \| {re.escape(meaning)} \|$", documented, re.M), (
+            name
+        )
 
 
 # --- keyboard, colours, widths ----------------------------------------------------------------------------
@@ -230,7 +325,7 @@ def test_keyboard_when_used_alone_then_reaches_tokens_river_and_methods(report: 
     page.keyboard.press("ArrowRight")
     assert page.evaluate("document.activeElement.textContent") == "gorgeous"
     page.keyboard.press("Enter")
-    assert "Largest sources of ‘gorgeous’ by alti" in opened.text("h1")
+    assert "By alti, ‘gorgeous’ comes mostly from" in opened.text("#verdict")
     # the longer headline may add a scroll bar, and then the river is redrawn
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     page.focus("#river canvas")
@@ -238,7 +333,7 @@ def test_keyboard_when_used_alone_then_reaches_tokens_river_and_methods(report: 
     assert re.search(r"after layer 2 carries .*% of", opened.text("#river-status"))
     page.focus("[role=radio][aria-checked=true]")
     page.keyboard.press("ArrowDown")
-    assert "by attention_rollout: " in opened.text("h1")
+    assert "By attention_rollout, " in opened.text("#verdict")
     assert page.evaluate("document.querySelectorAll('#river-table tbody tr').length") == 5
 
 
@@ -257,6 +352,33 @@ def test_page_when_dark_then_is_dark_and_can_be_switched(report: tw.Report, open
 def test_page_when_narrow_or_wide_then_never_scrolls_sideways(report: tw.Report, open_page: Open, width: int) -> None:
     opened = open_page(report.to_html(), width=width)
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_parts_when_wider_than_a_telephone_then_fade_at_the_edge(report: tw.Report, open_page: Open) -> None:
+    page = open_page(report.to_html(), width=390).page
+    page.wait_for_timeout(100)
+    cut = "all => all.filter(part => part.checkVisibility() && part.scrollWidth > part.clientWidth + 1)"
+    assert page.eval_on_selector_all(".scroll", f"all => ({cut})(all).length") > 0
+    assert page.eval_on_selector_all(".scroll", f"all => ({cut})(all).every(part => part.matches('.more-right'))")
+
+
+def test_parts_at_1440_pixels_when_drawn_then_fit(report: tw.Report, open_page: Open) -> None:
+    page = open_page(report.to_html(), width=1440).page
+    assert page.eval_on_selector_all(".scroll", "all => all.every(part => part.scrollWidth <= part.clientWidth + 1)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1440
+
+
+def test_page_when_printed_then_is_light_and_unfolded(report: tw.Report, open_page: Open) -> None:
+    page = open_page(report.to_html(), dark=True).page
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.locator("details:not([open])").count() == 0
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    assert not page.is_visible("nav") and not page.is_visible(".controls >> nth=0")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details:not([open])").count() > 0
+    assert page.evaluate("document.documentElement.dataset.theme") is None
+    assert page.pdf().startswith(b"%PDF")
 
 
 def test_contrast_of_tokens_when_shaded_then_stays_readable(report: tw.Report, open_page: Open) -> None:
@@ -309,13 +431,13 @@ def test_two_reports_when_on_one_page_then_do_not_disturb_each_other(report: tw.
     first, second = opened.page.frames[1:]
     for frame in (first, second):
         frame.wait_for_selector("html[data-ready]", state="attached")
-    before = first.inner_text("h1")
+    before = first.inner_text("#verdict")
     second.click(".token >> nth=1")
-    assert "Largest sources of ‘two’ by alti" in second.inner_text("h1")
-    assert first.inner_text("h1") == before
+    assert "By alti, ‘two’ comes mostly from" in second.inner_text("#verdict")
+    assert first.inner_text("#verdict") == before
     first.click("[data-method=attention_rollout]")
-    assert "by attention_rollout: " in first.inner_text("h1")
-    assert "by alti: " in second.inner_text("h1")
+    assert "By attention_rollout, " in first.inner_text("#verdict")
+    assert "By alti, " in second.inner_text("#verdict")
     assert second.evaluate("window.origin") == "null"  # the frame cannot reach the page around it
 
 
@@ -361,7 +483,7 @@ def test_page_when_there_are_512_tokens_then_stays_fluid(open_page: Open) -> Non
     assert long.page.locator(".token").count() == 512
     assert nodes(long) - nodes(short) < 3 * (512 - 32)  # a button per token; links and maps are drawn, not built
     assert time_of_a_click(long) < 60 * time_of_a_click(short) + 50  # 256 times as many links
-    assert "each cell covers" in long.text("#receipt") or long.page.evaluate(
+    assert "each cell covers" in unfolded(long, "#receipt") or long.page.evaluate(
         "document.querySelectorAll('.thumb').length"
     )
 
@@ -372,8 +494,8 @@ def test_page_when_there_are_2048_tokens_then_opens_and_says_what_is_missing(ope
     assert len(html) < 8_000_000
     opened = open_page(html)
     opened.page.locator(".token").nth(1500).click()
-    assert "Largest sources of" in opened.text("h1")
-    receipt = opened.text("#receipt")
+    assert "comes mostly from" in opened.text("#verdict")
+    receipt = unfolded(opened, "#receipt")
     for missing in (
         "alti: per-layer maps keep the",
         "alti: scores of the",
@@ -397,4 +519,4 @@ def test_page_when_all_methods_are_on_it_then_is_small_enough(open_page: Open) -
 def test_sentence_when_report_is_of_a_bare_encoder_then_names_a_token(open_page: Open) -> None:
     subject = tiny_subject("modernbert")
     opened = open_page(tw.report(subject, SENTENCE, methods=["alti"]).to_html())
-    assert "‘the’" in opened.text("h1")
+    assert "‘the₁’" in opened.text("#verdict")

@@ -23,11 +23,11 @@ class Changing(Watching):
         return value
 
 
-def test_taps_when_blocks_are_post_norm_then_are_input_sum_and_output_of_each() -> None:
+def test_taps_when_blocks_are_post_norm_then_are_input_sum_and_output_of_each_and_the_end() -> None:
     anatomy = learn(handmade(post_norm=True), {"input_ids": IDS})
     assert {str(tap) for tap in anatomy.taps} == {
         "output of x", "input of y.0.a", "output of y.0.a",
-        "output of y.0.b", "input of y.1.a", "output of y.1.a",
+        "output of y.0.b", "input of y.1.a", "output of y.1.a", "output of y.1.b",
     }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from thalweg.capture.attention import Call
 from thalweg.capture.missing import Missing
 from thalweg.capture.observe import StopPassError, Tap
 from thalweg.capture.record import Capture
-from thalweg.capture.run import Lengths, arguments_of, capture_blocks, check_ready, learn, replay
+from thalweg.capture.run import Lengths, arguments_of, audit, capture_blocks, check_ready, learn, replay
 
 INPUTS = {"input_ids": IDS}
 
@@ -118,17 +118,22 @@ def test_replay_when_the_handler_edits_states_then_later_ones_change() -> None:
     assert handler.states[1].requires_grad  # the caller has gradients enabled
 
 
-def test_model_when_it_has_no_attention_or_cannot_have_gradients_then_is_refused() -> None:
+def test_model_when_it_has_no_attention_then_is_refused() -> None:
     class Plain(nn.Module):
         def forward(self, states: Tensor) -> Tensor:
             return states + 1
 
     with pytest.raises(tw.ModelError, match="no attention call was seen in Plain"):
         learn(Plain(), {"states": torch.ones(1, 3, 2)})
+
+
+def test_model_when_made_in_inference_mode_then_is_learnt_and_proved_all_the_same() -> None:
     with torch.inference_mode():
         model = handmade()
-    with pytest.raises(tw.ModelError, match="inference_mode"):
-        learn(model, INPUTS)
+    anatomy, proved = audit(model, INPUTS, learn(model, INPUTS))
+    assert "between all positions and layers" in proved
+    (blocks,), _ = capture_blocks(model, INPUTS, anatomy, None)
+    assert all(block.chain_error is not None and block.chain_error <= block.chain_tolerance for block in blocks)
 
 
 def test_pass_when_it_makes_other_calls_than_the_learnt_one_then_is_refused() -> None:

@@ -1,8 +1,13 @@
-"""Model folders for the commands."""
+"""Model folders and files for the commands."""
+
+import shutil
+from pathlib import Path
 
 import pytest
 
-from tests.tiny import save_folder, whole_words
+import thalweg as tw
+from tests.cli.everything import write_files
+from tests.tiny import save_folder
 
 
 @pytest.fixture(scope="session")
@@ -11,8 +16,19 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
-def literal(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A model whose tokens are the text between spaces, unchanged."""
-    folder = save_folder(tmp_path_factory.mktemp("literal"))
-    whole_words().save_pretrained(folder)
-    return str(folder)
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with everything that the commands of `tests/cli/everything.py` read."""
+    folder = tmp_path_factory.mktemp("filled")
+    save_folder(folder / "model")
+    write_files(folder)
+    tw.run_corpus(tw.load(folder / "model"), folder / "texts.txt", folder / "finished", ["alti"])
+    return folder
+
+
+@pytest.fixture
+def folder(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of that folder, as the working directory."""
+    copy = tmp_path / "here"
+    shutil.copytree(filled, copy)
+    monkeypatch.chdir(copy)
+    return copy

@@ -1,8 +1,10 @@
 """The command `thalweg`: discovery of commands, exit codes, errors on one line."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,11 @@ from typer.testing import CliRunner
 
 import thalweg as tw
 from tests.command import Done, Run
+from tests.probing.corpus import sentences
 from tests.tiny import save_folder
 from thalweg.cli import commands
 from thalweg.cli.main import build_app
+from thalweg.files.run_folder import DIGESTS
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +87,7 @@ def test_version_and_help_when_requested_then_are_shown(run: Run) -> None:
 MISTAKES = {
     "empty_text": (("explain", ""), ("''", "empty")),
     "unknown_method": (("explain", "the cat", "--method", "alchemy"), ("alchemy", "raw_attention")),
-    "unknown_flag": (("explain", "the cat", "--zeal", "5"), ("'zeal'", "layer")),
+    "unknown_flag": (("explain", "the cat", "--zeal", "5"), ("'--zeal'", "--layer")),
     "flag_without_value": (("explain", "the cat", "--layer"), ("--layer", "needs a value")),
     "flag_followed_by_flag": (
         ("explain", "the cat", "--layer", "--head", "1"),
@@ -103,19 +107,19 @@ MISTAKES = {
         ("alchemy",),
     ),
     "unwritable_json": (("explain", "the cat", "--json", "/nowhere/a.json"), ("/nowhere/a.json",)),
-    "unwritable_save": (("explain", "the cat", "--save", "/nowhere/a"), ("/nowhere/a",)),
+    "unwritable_out": (("explain", "the cat", "--out", "/nowhere/a"), ("/nowhere/a",)),
     "folder_as_json": (("explain", "the cat", "--json", "/tmp"), ("/tmp",)),
-    "trust_of_nothing": (("trust",), ("either a text or --lengths",)),
-    "trust_of_two_things": (("trust", "the cat", "--lengths", "texts.txt"), ("either a text or --lengths",)),
+    "trust_of_nothing": (("trust",), ("either a text (- for stdin) or --file",)),
+    "trust_of_two_things": (("trust", "the cat", "--file", "texts.txt"), ("either a text (- for stdin) or --file",)),
     "trust_layer_alone": (("trust", "the cat", "--layer", "0"), ("--head", "go together")),
     "trust_head_out_of_range": (("trust", "the cat", "--layer", "0", "--head", "4"), ("head", "4", "0 to 3")),
     "trust_target_without_head": (("trust", "the cat", "--target", "cat"), ("--layer and --head",)),
-    "trust_missing_file": (("trust", "--lengths", "/nowhere.txt"), ("cannot read", "/nowhere.txt")),
-    "trust_folder_as_file": (("trust", "--lengths", "/tmp"), ("cannot read", "/tmp")),
-    "trust_binary_file": (("trust", "--lengths", sys.executable), (sys.executable, "UTF-8")),
-    "trust_empty_file": (("trust", "--lengths", "/dev/null"), ("is empty",)),
-    "mix_of_nothing": (("mix",), ("either a text or --file",)),
-    "mix_of_two_things": (("mix", "the cat", "--file", "texts.txt"), ("either a text or --file",)),
+    "trust_missing_file": (("trust", "--by-length", "--file", "/nowhere.txt"), ("cannot read", "/nowhere.txt")),
+    "trust_folder_as_file": (("trust", "--by-length", "--file", "/tmp"), ("cannot read", "/tmp")),
+    "trust_binary_file": (("trust", "--by-length", "--file", sys.executable), (sys.executable, "UTF-8")),
+    "trust_empty_file": (("trust", "--by-length", "--file", "/dev/null"), ("is empty",)),
+    "mix_of_nothing": (("mix",), ("either a text (- for stdin) or --file",)),
+    "mix_of_two_things": (("mix", "the cat", "--file", "texts.txt"), ("either a text (- for stdin) or --file",)),
     "mix_without_maps": (("mix", "the cat", "--methods", "raw_attention"), ("raw_attention", "layer")),
     "mix_unknown_start": (("mix", "the cat", "--start", "top"), ("'top'", "embeddings")),
     "mix_missing_file": (("mix", "--file", "/nowhere.txt"), ("cannot read",)),
@@ -203,3 +207,69 @@ def test_module_when_run_with_python_m_then_is_the_command() -> None:
         [sys.executable, "-m", "thalweg", "--version"], capture_output=True, text=True, check=False, timeout=120
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{tw.__version__}\n", "")
+
+
+COMMANDS = {
+    "corpus": ("--file", "texts.txt", "--shard", "1"),
+    "bench": ("--file", "texts.txt", "--methods", "alti,random"),
+    "probe": ("--file", "texts.txt"),
+    "train": ("--file", "data.csv", "--width", "16", "--key-size", "4", "--epochs", "9999", "--patience", "9999"),
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "number", "code"),
+    [("corpus", "SIGINT", 130), ("bench", "SIGTERM", 143), ("probe", "SIGINT", 130), ("train", "SIGTERM", 143)],
+)
+def test_run_when_interrupted_then_says_how_to_resume_and_exits_with_the_code_of_the_signal(
+    tmp_path: Path, model: str, command: str, number: str, code: int
+) -> None:
+    texts = sentences(400)
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    labelled = (f"{text},{len(text) % 2}" for text in texts)
+    (tmp_path / "data.csv").write_text("\n".join(["text,label", *labelled]))
+    words = [sys.executable, "-m", "thalweg", command, *COMMANDS[command], "--out", "run"]
+    words += [] if command == "train" else ["--model", model]
+    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        while process.poll() is None and not (tmp_path / "run" / DIGESTS).exists():
+            time.sleep(0.01)
+        time.sleep(0.3)
+        process.send_signal(getattr(signal, number))
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (code, "")
+    assert err == "interrupted; run the same command again to resume\n"
+    assert not list((tmp_path / "run").glob("*.draft"))
+
+
+def test_command_when_interrupted_without_a_run_then_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("thalweg.cli.commands.methods.Console", lambda: signal.raise_signal(signal.SIGINT))
+    done = run("methods")
+    assert (done.code, done.message) == (130, "interrupted (exit code 130)")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_damaged_file_when_noticed_then_is_reported_on_one_line(run: Run, model: str, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("the cat\nthe dog")
+    words = ("corpus", "--model", model, "--file", str(tmp_path / "texts.txt"), "--out", str(tmp_path / "run"))
+    assert run(*words).code == 0
+    shard = tmp_path / "run" / "shard-000000.parquet"
+    shard.write_bytes(shard.read_bytes()[:-1])
+    done = run(*words)
+    assert done.code == 0
+    assert done.message.startswith("warning: ")
+    assert "shard-000000.parquet is damaged" in done.message
+    assert run(*words).err == ""
+
+
+@pytest.mark.parametrize("name", ["run.json", "digests.txt", "page.json", "more/a.json"])
+@pytest.mark.parametrize("command", ["corpus", "bench", "probe", "train"])
+def test_output_when_inside_the_folder_of_the_run_then_is_refused_before_anything_runs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    done = run(command, *COMMANDS[command], "--out", "run", "--json", f"link/../run/{name}")
+    assert done.code == 2
+    assert "inside a run folder" in done.message
+    assert not (tmp_path / "run").exists()

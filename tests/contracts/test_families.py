@@ -183,7 +183,7 @@ def test_family_when_it_cannot_be_proved_then_is_refused_and_left_alone(family: 
     implementation = model.config._attn_implementation
     with pytest.raises(tw.ProofError if family.name != "mamba" else tw.ModelError) as caught:
         tw.load(model).capture(inputs)
-    assert "attention" in str(caught.value)
+    assert "attention" in str(caught.value) or "chain of blocks" in str(caught.value)
     assert model.config._attn_implementation == implementation
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 

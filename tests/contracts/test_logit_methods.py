@@ -1,4 +1,4 @@
-"""Methods that explain a logit: their parts sum to it for every family that is not refused."""
+"""Methods that explain a logit: their parts sum to it, if they say so, for every family that is not refused."""
 
 from collections.abc import Mapping
 
@@ -16,13 +16,16 @@ from tests.contracts.test_methods import (
     kind_of,
     label,
     methods_with,
+    served,
     subject_of,
 )
 from tests.families import BY_NAME, PROVED, Family, text
 from thalweg.capture.record import Capture
 
 LOGIT_METHODS = methods_with(lambda traits: traits.explains_logit)
-LOGIT_CASES = [(method, family) for method, family in SERVED if method in LOGIT_METHODS]
+SIGNED_METHODS = methods_with(lambda traits: traits.explains_logit and traits.signed)
+SUMMING_METHODS = methods_with(lambda traits: traits.sums_to_logit)
+LOGIT_CASES = [(method, family) for method, family in SERVED if method in SUMMING_METHODS]
 TERMS = {"from tokens", "no token", "mlps", "biases", "own embedding"}
 TOLERANCE = 1e-5
 
@@ -38,7 +41,7 @@ def figures(family: Family, method: str, target: object = -1, **params: object) 
 def test_families_when_counted_then_all_with_logits_are_served_but_those_listed() -> None:
     with_logits = [f for f in PROVED if f.name not in WITHOUT_LOGITS and kind_of(f) == "single sequence"]
     assert len(with_logits) >= 55
-    for method in LOGIT_METHODS:
+    for method in SUMMING_METHODS:
         count = sum(name == method for name, _ in LOGIT_CASES)
         assert count == len(with_logits) - len(FAMILY_REFUSALS.get(method, {}))
         assert count >= len(with_logits) - 8
@@ -62,8 +65,7 @@ def test_parts_when_summed_then_equal_the_logit(method: str, family: Family) -> 
         assert apart["from tokens"] + apart["no token"] == pytest.approx(float(logits.max()), abs=1e-4)
 
 
-@pytest.mark.parametrize("method", LOGIT_METHODS)
-@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "vit", "dinov2"])
+@pytest.mark.parametrize(("method", "name"), served(SIGNED_METHODS, ["bert", "gpt2", "llama", "vit", "dinov2"]))
 def test_foil_when_set_then_scores_are_the_difference_of_two_explanations(method: str, name: str) -> None:
     family = BY_NAME[name]
     params = {"biases": "apart"} if keeps_biases_apart(method) else {}
@@ -100,14 +102,14 @@ def test_output_when_the_model_does_not_have_it_then_the_error_names_the_range(
         figures(BY_NAME["bert"], method, None, **params)
 
 
-@pytest.mark.parametrize("method", LOGIT_METHODS)
+@pytest.mark.parametrize("method", SUMMING_METHODS)
 @pytest.mark.parametrize("name", ["bert", "llama", "gemma2"])
 def test_half_precision_when_explained_then_the_error_is_within_its_rounding(method: str, name: str) -> None:
     subject = tw.load(BY_NAME[name].build().bfloat16())
     assert tw.explain(subject, text(1, 12), method, -1).receipt.figures["sum error"] < 0.03
 
 
-@pytest.mark.parametrize("method", LOGIT_METHODS)
+@pytest.mark.parametrize("method", SUMMING_METHODS)
 def test_weights_when_changed_after_the_capture_then_the_proof_fails(method: str) -> None:
     family = BY_NAME["gpt2"]
     subject = subject_of(family)

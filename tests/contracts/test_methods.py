@@ -22,10 +22,16 @@ METHODS = tw.list_methods()
 # Families that a method does not understand, and a word of the reason that the error must give. What follows from
 # traits (kinds of model, logits) is derived from them in `refusal`; nothing else may be refused.
 _EXPERTS = {family.name: "(mlp|moe).*is not a linear map" for family in PROVED if "moe" in family.traits}
-# gemma4: a third sum with per-layer inputs ends each layer; olmo: its norm does not say its epsilon
-_SHAPES = {"gemma4_text": "no module's output joins", "olmo": "how the logits are made"}
-FAMILY_REFUSALS: dict[str, dict[str, str]] = {"decompx": {**_EXPERTS, **_SHAPES}, "alti_logit": _SHAPES}
+# gemma4: each head's values have a norm of their own; olmo: its norm does not say its epsilon
+_SHAPES = {"olmo": "how the logits are made"}
+_VALUES = {"gemma4_text": "leads to values"}
 WITHOUT_LOGITS = {"nomic_bert", "clip_text_model", "clip_vision_model", "siglip_vision_model"}
+_PIXELS = {f.name: "no token ids" for f in PROVED if f.task == "vision" and f.name not in WITHOUT_LOGITS}
+FAMILY_REFUSALS: dict[str, dict[str, str]] = {
+    "decompx": {**_EXPERTS, **_SHAPES, **_VALUES},
+    "alti_logit": _SHAPES,
+    "leave_one_out": _PIXELS,
+}
 
 
 def kind_of(family: Family) -> ModelKind:
@@ -106,7 +112,8 @@ def test_method_when_run_then_gives_finite_scores_of_its_traits_and_a_receipt(me
 
 @pytest.mark.parametrize(("method", "family"), REFUSED, ids=label)
 def test_method_when_it_cannot_explain_a_family_then_refuses_with_the_reason(method: str, family: Family) -> None:
-    with pytest.raises(tw.InputError, match=refusal(method, family)):
+    kind = tw.ProofError if family.name in _VALUES and method == "decompx" else tw.InputError
+    with pytest.raises(kind, match=refusal(method, family)):
         attribution(family, method)
 
 

@@ -202,12 +202,11 @@ def test_capture_when_taken_inside_a_gradient_mode_then_works_or_the_error_says_
     assert_same(subject.capture(SENTENCE), expected)
 
 
-def test_capture_when_weights_were_made_in_inference_mode_then_works_or_the_error_says_so() -> None:
+def test_model_when_its_weights_were_made_in_inference_mode_then_is_refused_with_the_reason() -> None:
     with torch.inference_mode():
-        subject = tiny_subject()
-    capture = captured_or_refused(subject, "inference")
-    if capture is not None:
-        assert_same(capture, alone("bert", SENTENCE))
+        model = BY_NAME["bert"].build()
+    with pytest.raises(tw.ModelError, match=r"made under torch\.inference_mode"):
+        tw.load(model)
 
 
 def captured_or_refused(subject: tw.Subject, reason: str) -> Capture | None:
@@ -326,6 +325,28 @@ def test_captures_when_one_model_runs_in_two_threads_then_have_their_own_numbers
     first = tiny_subject(name)
     second = first if shared else tw.load(first.model, first.tokenizer)
     assert_as_alone([first, second], expected, texts)
+
+
+@pytest.mark.usefixtures("eager_switching")
+@pytest.mark.parametrize("lie", ["always", "in long texts"])
+def test_mixing_model_when_two_threads_run_it_then_is_refused_in_both(lie: str) -> None:
+    def mix(_: nn.Module, __: Any, output: Tensor) -> Tensor:
+        return output + 0.2 * output.roll(1, 1) if lie == "always" or output.shape[1] > 10 else output
+
+    def attempt(subject: tw.Subject) -> str:
+        try:
+            subject.capture(SENTENCE)
+        except tw.ProofError as error:
+            return str(error)
+        return "accepted"
+
+    first = tiny_subject()
+    first.model.get_submodule("bert.encoder.layer.1.output.dense").register_forward_hook(mix)
+    second = tw.load(first.model, first.tokenizer)
+    work = {"shared": lambda: attempt(first), "same": lambda: attempt(first), "other": lambda: attempt(second)}
+    results = [result for results in together(work, rounds=6).values() for result in results]
+    assert len(results) == 18
+    assert all("not attention" in result for result in results), results
 
 
 @pytest.mark.usefixtures("eager_switching")

@@ -27,6 +27,7 @@ IDENTITY: dict[str, Any] = {
     "max_tokens": 512,
     "batch": 32,
     "batch_tokens": 2048,
+    "text": "keep",
     "shard": 256,
 }
 VERSIONS = dict.fromkeys(("class", "dtype", "thalweg", "transformers", "torch"), "some")

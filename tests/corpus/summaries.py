@@ -7,7 +7,10 @@ from tests.corpus.folders import IDENTITY, VERSIONS
 from thalweg.corpus.shard_store import Counts
 from thalweg.corpus.summary import (
     Band,
+    ClassFigures,
+    ClassWords,
     ErrorGroup,
+    Example,
     HeadFigures,
     LayerFigures,
     LengthFigures,
@@ -16,6 +19,7 @@ from thalweg.corpus.summary import (
     PairAgreement,
     Summary,
     TokenFigures,
+    WordFigures,
     WorstCheck,
 )
 
@@ -23,6 +27,12 @@ HALF = Band(0.5, 0.25, 0.75, 20)
 FIGURES = {"own": HALF, "not_own": None, "special": HALF, "punctuation": None, "content": None}
 VERDICT_SHARES = {"identifiable": 0.75, "locally unique given the keys": 0.25, "not identifiable": 0.0}
 WITTY = TokenFigures("witty", times_largest=12, times_kept=15, mean_score=0.4, mean_size=0.4)
+CLASSES = (ClassFigures("negative", 12, 0.6, 0.965, (3,)), ClassFigures("positive", 8, 0.4, None, (5,)))
+DULL = WordFigures("dull", 12, 11, 0.25, 0.125, 0.05, 0.2, (3,))
+WORDS = (ClassWords("alti", "negative", (DULL,)), ClassWords("alti", "positive", ()))
+EXAMPLE = Example(
+    3, 4, "r3", "negative", 0.975, "a dull fun", {"alti": ((0, "a", 0.01), (2, "dull", 0.5), (7, "fun", -0.2))}
+)
 
 
 def hand_made_summary(identity: dict[str, Any] | None = None, **changes: Any) -> Summary:
@@ -33,7 +43,7 @@ def hand_made_summary(identity: dict[str, Any] | None = None, **changes: Any) ->
             **IDENTITY,
             "methods": ["alti", "attention_flow"],
             "texts": 20,
-            "schema": 2,
+            "schema": 4,
             "thalweg": "0",
             **(identity or {}),
         },

@@ -100,6 +100,23 @@ def test_rows_when_all_positions_are_targets_then_figures_of_the_text_appear_onc
     assert [row["methods"][0]["own_share"] for row in rows] == pytest.approx(np.diag(scores).tolist(), abs=1e-5)
 
 
+def test_rows_when_texts_are_kept_or_hashed_then_have_words_or_only_a_digest(subject: tw.Subject) -> None:
+    (kept,) = rows_of(subject, ["the old dog runs"])
+    assert kept["content"] == "the old dog runs"
+    assert [kept["content"][word["start"] :].split()[0] for word in kept["words"]] == ["the", "old", "dog", "runs"]
+    attribution = tw.explain(subject, "the old dog runs", "attention_rollout")
+    assert kept["methods"][0]["word_shares"] == pytest.approx(attribution.scores[0, 1:-1].tolist(), abs=1e-5)
+    capture = subject.capture("the old dog runs")
+    assert capture.logits is not None
+    assert kept["probability"] == pytest.approx(capture.logits.softmax(-1).max().item(), abs=1e-5)
+    (hashed,) = rows_of(subject, ["the old dog runs"], make_job(subject, METHODS, text="hash"))
+    assert (hashed["content"], hashed["words"], hashed["digest"]) == (None, None, kept["digest"])
+    assert [entry["word_shares"] for entry in hashed["methods"]] == [None] * len(METHODS)
+    first, *others = rows_of(subject, ["the old dog runs"], make_job(subject, ["alti"], "all"))
+    assert first["content"] is not None
+    assert all(row["content"] is None and row["prediction"] == first["prediction"] for row in others)
+
+
 @pytest.mark.parametrize("family", ["gpt2", "t5"])
 def test_rows_when_the_model_is_of_another_kind_then_are_complete(family: str) -> None:
     subject = tiny_subject(family)

@@ -1,5 +1,6 @@
 """SQL over the rows of a corpus, and over nothing else."""
 
+import csv
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +12,7 @@ import thalweg as tw
 from tests.conftest import missing
 from tests.corpus.folders import read_rows, sentences
 from tests.tiny import tiny_subject
-from thalweg.corpus.query import TABLES, query
+from thalweg.corpus.query import TABLES, export_csv, query
 from thalweg.corpus.run import run_corpus
 from thalweg.errors import MissingExtraError
 
@@ -70,6 +71,29 @@ def test_query_when_it_selects_other_tables_then_they_are_the_lists_unnested(fol
         assert sorted(map(str, result.rows)) == sorted(str(tuple(entry.values())) for entry in stored)
 
 
+def test_tables_when_queried_then_begin_with_the_answer_of_the_text(folder: Path) -> None:
+    answers = {row["text"]: (row["prediction"], row["probability"]) for row in read_rows(folder)}
+    for name in TABLES:
+        result = query(folder, f"SELECT * FROM {name}")
+        assert result.columns[:4] == ("text", "id", "prediction", "probability")
+        assert all(row[2:4] == answers[row[0]] for row in result.rows)
+    words = query(folder, "SELECT word, share FROM words WHERE text = 3 AND method = 'alti'")
+    row = read_rows(folder)[3]
+    shares = next(entry["word_shares"] for entry in row["methods"] if entry["method"] == "alti")
+    assert list(words.rows) == [(word["word"], share) for word, share in zip(row["words"], shares, strict=True)]
+
+
+def test_export_when_written_then_has_the_plain_columns_of_every_row(folder: Path, tmp_path: Path) -> None:
+    assert export_csv(folder, "rows", tmp_path / "rows.csv") == 8
+    with (tmp_path / "rows.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["content"] for row in rows] == [*sentences(7), ""]
+    assert not {"methods", "words", "heads"} & set(rows[0])
+    assert export_csv(folder, "words", tmp_path / "words.csv") == sum(2 * len(text.split()) for text in sentences(7))
+    with pytest.raises(tw.InputError, match=r"unknown table 'word'; did you mean 'words'\?"):
+        export_csv(folder, "word", tmp_path / "words.csv")
+
+
 @pytest.mark.parametrize(
     "sql",
     [
@@ -118,7 +142,7 @@ def test_query_when_a_shard_is_damaged_then_names_it(folder: Path, tmp_path: Pat
     content[4 : len(content) // 4] = bytes(len(content) // 4 - 4)  # rows, not the metadata at the end
     shard.write_bytes(content)
     for read in (lambda: query(copy, "SELECT * FROM rows"), lambda: tw.Corpus.load(copy).summary()):
-        with pytest.raises(tw.InputError, match=r"cannot read .*shard-000000\.parquet.*remove it"):
+        with pytest.raises(tw.InputError, match=r"shard-000000\.parquet is damaged"):
             read()
 
 

@@ -18,6 +18,7 @@ from thalweg.corpus.rows import (
     method_entry,
     row_schema,
     shortened,
+    word_entries,
 )
 from thalweg.corpus.shards import CorpusText
 from thalweg.receipt import Check, Receipt
@@ -58,6 +59,17 @@ def test_method_when_all_scores_are_zero_then_has_no_shares(explained: Attributi
     entry = method_entry(scored(explained, 0.0, 0.0, 0.0, 0.0), "some", target=0, position=None, top=9)
     assert [source["position"] for source in entry["sources"]] == [0, 1, 2, 3]
     assert (entry["entropy"], entry["special_share"], entry["own_share"], entry["sum"]) == (None, None, None, 0.0)
+
+
+def test_words_when_tokens_have_places_then_begin_where_they_stand(explained: Attribution) -> None:
+    entries, groups = word_entries(explained.sources)
+    assert entries == [{"word": "a", "start": 0}, {"word": "cat", "start": 2}]
+    entry = method_entry(scored(explained, 0.5, -1.0, 0.25, 0.25), "some", 0, 0, top=2, words=groups)
+    assert entry["word_shares"] == [-0.5, 0.125]
+    zero = method_entry(scored(explained, 0.0, 0.0, 0.0, 0.0), "some", 0, 0, top=2, words=groups)
+    assert zero["word_shares"] is None
+    unplaced = replace(explained.sources, spans=(None,) * 4)
+    assert word_entries(unplaced)[0] == [{"word": "a", "start": None}, {"word": "cat", "start": None}]
 
 
 def test_agreement_when_methods_rank_alike_or_not_then_is_one_or_minus_one(explained: Attribution) -> None:

@@ -17,6 +17,7 @@ from tests.families import PAD
 from tests.tiny import save_folder, tiny_subject
 from thalweg.corpus.run import run_corpus
 from thalweg.corpus.shard_store import KIND
+from thalweg.errors import DamagedFileWarning
 from thalweg.files.run_folder import open_run, read_header
 
 METHODS = ["attention_rollout", "alti"]
@@ -49,7 +50,7 @@ def test_run_when_done_then_has_a_row_for_each_text_and_a_header(
     loaded = tw.Corpus.load(tmp_path / "out")
     assert (loaded.counts, loaded.identity) == (corpus.counts, corpus.identity)
     assert {entry.name for entry in (tmp_path / "out").iterdir()} == {
-        "run.json", "run.lock", *(f"shard-{n:06d}.parquet" for n in range(5)),
+        "run.json", "run.lock", "digests.txt", *(f"shard-{n:06d}.parquet" for n in range(5)),
     }  # fmt: skip
 
 
@@ -73,7 +74,7 @@ def test_run_when_a_shard_is_missing_then_recomputes_only_that(subject: tw.Subje
     assert (corpus.texts, corpus.resumed) == (22, 12)
     assert untimed_rows(out) == before
     rewritten = {entry.name for entry in out.iterdir() if stamps.get(entry.name) != entry.stat().st_mtime_ns}
-    assert rewritten - {"run.lock"} == {
+    assert rewritten - {"run.lock", "digests.txt"} == {
         f"{kind}-{n:06d}.{end}" for n in (1, 3) for kind, end in (("shard", "parquet"), ("maps", "safetensors"))
     }
     assert set(load_file(out / "maps-000003.safetensors")) == {f"{n}/{name}" for n in range(15, 20) for name in METHODS}
@@ -175,7 +176,7 @@ def test_run_when_the_disk_is_full_then_fails_and_can_be_resumed(subject: tw.Sub
             run_corpus(subject, file, out, METHODS, "all", shard=5)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert {entry.name for entry in out.iterdir()} == {"run.json", "run.lock", "shard-000000.parquet"}
+    assert {entry.name for entry in out.iterdir()} == {"run.json", "run.lock", "digests.txt", "shard-000000.parquet"}
     assert run_corpus(subject, file, out, METHODS, "all", shard=5).resumed == 5
     assert untimed_rows(out) == untimed_rows(tmp_path / "whole")
 
@@ -190,7 +191,7 @@ def test_run_when_maps_fill_the_disk_then_fails_without_a_shard(
             run_corpus(subject, file, tmp_path / "out", METHODS, "all", maps=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert {entry.name for entry in (tmp_path / "out").iterdir()} == {"run.json", "run.lock"}
+    assert {entry.name for entry in (tmp_path / "out").iterdir()} == {"run.json", "run.lock", "digests.txt"}
 
 
 def test_run_when_another_process_writes_to_the_folder_then_is_refused(
@@ -274,9 +275,9 @@ def test_folder_when_it_holds_something_else_then_is_refused(subject: tw.Subject
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ('{"kind": "corpus", "schema": 2, "identity": {}, "provenance": {}}', r"run\.json .*modified"),
-        ('{"kind": "corpus", "schema": 2, "identity": [], "provenance": {}}', r"run\.json is incomplete"),
-        ('{"kind": "corpus", "schema": 1}', "schema 1, expected 2"),
+        ('{"kind": "corpus", "schema": 4, "identity": {}, "provenance": {}}', r"run\.json .*modified"),
+        ('{"kind": "corpus", "schema": 4, "identity": [], "provenance": {}}', r"run\.json is incomplete"),
+        ('{"kind": "corpus", "schema": 1}', "schema 1, expected 4"),
         ('{"kind": "bench", "schema": 2}', "bench run, expected a corpus run"),
         ("[]", "expected a corpus run"),
         ("{", r"cannot read .*run\.json"),
@@ -301,7 +302,8 @@ def test_maps_when_damaged_then_their_shard_is_recomputed(subject: tw.Subject, f
     intact = maps.read_bytes()
     for damaged in (b"x", intact[:-5], (out / "maps-000000.safetensors").read_bytes()):
         maps.write_bytes(damaged)
-        run_corpus(subject, file, out, METHODS, shard=10, maps=True)
+        with pytest.warns(DamagedFileWarning, match=r"maps-000001\.safetensors is damaged"):
+            run_corpus(subject, file, out, METHODS, shard=10, maps=True)
         assert maps.read_bytes() == intact
 
 

@@ -15,6 +15,7 @@ from tests.corpus.folders import IDENTITY, VERSIONS, hand_made, read_rows
 from thalweg.corpus.process import ShardResult
 from thalweg.corpus.shard_store import KIND, Counts, ShardStore, open_store, read_run, total_counts
 from thalweg.corpus.shards import CorpusText, Shard
+from thalweg.errors import DamagedFileWarning
 
 PROVENANCE = {"model": "some model", **VERSIONS}
 SHARDS = tuple(Shard(number, (CorpusText(number, number + 1, f"text {number}"),)) for number in range(3))
@@ -72,34 +73,36 @@ def test_shards_when_the_file_became_shorter_then_are_removed_with_their_maps(tm
     (tmp_path / "maps-000002.safetensors").unlink()  # which makes its shard missing, but not its file
     opened(tmp_path, lambda store: store.keep_only(1), maps=True)
     assert {file.name for file in tmp_path.iterdir()} == {
-        "run.json", "run.lock", "shard-000000.parquet", "maps-000000.safetensors",
+        "run.json", "run.lock", "digests.txt", "shard-000000.parquet", "maps-000000.safetensors",
     }  # fmt: skip
 
 
-def test_shard_when_damaged_then_is_named(tmp_path: Path) -> None:
-    write(tmp_path)
-    (tmp_path / "shard-000001.parquet").write_bytes(b"PAR1")
-    for action in (read_run, write, tw.Corpus.load):
-        with pytest.raises(tw.InputError, match=r"shard-000001\.parquet.*remove it"):
-            action(tmp_path)
-    (tmp_path / "shard-000001.parquet").unlink()
-    write(tmp_path)
-    assert tw.Corpus.load(tmp_path).complete
-
-
-def test_shard_when_copied_under_another_name_then_is_refused(tmp_path: Path) -> None:
-    write(tmp_path)
-    (tmp_path / "shard-000000 (copy).parquet").write_bytes((tmp_path / "shard-000000.parquet").read_bytes())
-    with pytest.raises(tw.InputError, match=r"\(copy\)\.parquet is a copy of shard-000000\.parquet"):
-        write(tmp_path)
-
-
-def test_shard_when_it_belongs_to_another_run_then_is_refused(tmp_path: Path) -> None:
+def test_shard_when_damaged_or_of_another_run_then_is_named_to_readers_and_written_again(tmp_path: Path) -> None:
     write(tmp_path / "run")
     write(tmp_path / "other", top=1)
-    (tmp_path / "run" / "shard-000001.parquet").write_bytes((tmp_path / "other" / "shard-000001.parquet").read_bytes())
-    with pytest.raises(tw.InputError, match=r"shard-000001\.parquet belongs to another run"):
-        write(tmp_path / "run")
+    shard, other = tmp_path / "run" / "shard-000001.parquet", tmp_path / "other" / "shard-000001.parquet"
+    rows, intact = read_rows(tmp_path / "run"), shard.read_bytes()
+    flipped = bytearray(intact)
+    flipped[len(intact) // 3] ^= 16
+    for content in (b"", b"PAR1", bytes(flipped), intact[:-1], other.read_bytes()):
+        shard.write_bytes(content)
+        for read in (read_run, tw.Corpus.load):
+            with pytest.raises(tw.InputError, match=r"shard-000001\.parquet is damaged"):
+                read(tmp_path / "run")
+        with pytest.warns(DamagedFileWarning, match=r"shard-000001\.parquet is damaged"):
+            write(tmp_path / "run")
+        assert tw.Corpus.load(tmp_path / "run").complete
+        assert read_rows(tmp_path / "run") == rows
+
+
+def test_shard_when_copied_under_another_name_then_the_copy_is_ignored(tmp_path: Path) -> None:
+    write(tmp_path)
+    copy = tmp_path / "shard-000000 (copy).parquet"
+    copy.write_bytes((tmp_path / "shard-000000.parquet").read_bytes())
+    write(tmp_path)
+    opened(tmp_path, lambda store: store.keep_only(0))
+    assert tw.Corpus.load(tmp_path).texts == 0
+    assert copy.exists()
 
 
 def test_maps_when_written_then_hold_scores_and_tokens(tmp_path: Path) -> None:
@@ -120,5 +123,6 @@ def test_maps_when_missing_damaged_or_of_another_run_then_their_shard_is_written
         (tmp_path / "other" / "maps-000001.safetensors").read_bytes(),
     ):
         maps.write_bytes(damaged)
-        write(tmp_path / "run", maps=True)
+        with pytest.warns(DamagedFileWarning, match=r"maps-000001\.safetensors"):
+            write(tmp_path / "run", maps=True)
         assert maps.read_bytes() == intact

@@ -39,9 +39,10 @@ def test_shard_when_a_text_or_its_line_changes_then_has_another_digest() -> None
         (first, CorpusText(1, 3, "b")),
         (first, CorpusText(1, 2, "c")),
         (first, CorpusText(1, 2, error="b")),
+        (first, CorpusText(1, 2, "b", id="x")),
         (CorpusText(0, 1, "ab"),),
     ]
-    assert len({digest(*texts) for texts in [(first, second), *others]}) == 6
+    assert len({digest(*texts) for texts in [(first, second), *others]}) == 7
     assert digest(first, CorpusText(1, 2, error="in a")) == digest(
         first, CorpusText(1, 2, error="in b")
     )  # errors name the file

@@ -3,11 +3,12 @@
 import html
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
-from tests.corpus.summaries import hand_made_summary
+from tests.corpus.summaries import CLASSES, DULL, WORDS, hand_made_summary
 from thalweg.corpus.shard_store import Counts
-from thalweg.corpus.summary import Band, PairAgreement, signed
+from thalweg.corpus.summary import Band, ClassWords, PairAgreement, signed
 from thalweg.identifiability.brief_certificate import BRIEF_VERDICTS
 from thalweg.identifiability.result import VERDICTS
 
@@ -18,6 +19,23 @@ def test_sentences_when_texts_failed_and_heads_are_certified_then_give_both() ->
         "75% of heads are identifiable, over all texts.",
         "Rank correlation between alti and attention_flow: −0.50 on average.",
     )
+
+
+def test_sentences_when_classes_are_predicted_then_give_their_shares_and_the_clearest_words() -> None:
+    first, *_ = hand_made_summary(classes=CLASSES, words=WORDS, counts=Counts(20, 20, failed=1)).sentences()
+    assert first == "20 texts, 1 failed: 60% negative, 40% positive; ‘dull’ speaks most for negative (alti)."
+    two = ClassWords("alti", "positive", (replace(DULL, word="w" * 99, low=0.9), replace(DULL, word="fun")))
+    many = tuple(replace(CLASSES[0], name=f"class {n}", share=0.2) for n in range(5))
+    first, *_ = hand_made_summary(classes=many, words=(*WORDS, two)).sentences()
+    assert "20% class 2, 2 other classes; " in first
+    assert first.endswith(f"‘{'w' * 40}…’ and ‘fun’ speak most for positive (alti).")
+
+
+def test_leading_method_when_the_default_did_not_run_then_is_the_first() -> None:
+    words = tuple(ClassWords(name, "negative", (DULL,)) for name in ("decompx", "attention_rollout"))
+    assert hand_made_summary(words=words).leading_method == "decompx"
+    assert hand_made_summary(words=(*words, *WORDS)).leading_method == "alti"
+    assert hand_made_summary().leading_method is None
 
 
 def test_sentences_when_there_are_several_pairs_then_name_the_lowest() -> None:

@@ -15,6 +15,7 @@ from thalweg.corpus.summarise import summarise
 ATTACK = "</script><img src=x onerror=alert(1)>"
 METHODS = ["attention_rollout", "alti:layer=9", "alti"]
 TITLES = [
+    "Words by class",
     "The run",
     "Mixing by layer",
     "Null share against length",
@@ -22,6 +23,7 @@ TITLES = [
     "Largest sources",
     "Agreement between methods",
     "Checks",
+    "Examples",
 ]
 
 
@@ -61,10 +63,23 @@ def test_page_when_data_looks_like_html_then_is_escaped(tmp_path: Path) -> None:
             tokens=20,
             agreement=[{"method": ATTACK, "other": "alti", "correlation": 0.5}],
             layers=[{"method": ATTACK, "layer": 0, **shares}],
-            methods=[{"method": ATTACK, "error": None, "sources": sources}],
+            prediction=ATTACK,
+            content=ATTACK,
+            words=[{"word": ATTACK, "start": 0}],
+            methods=[{"method": ATTACK, "error": None, "sources": sources, "word_shares": [1.0]}],
         ),
         hand_made(1, checks=[{"method": ATTACK, "identity": ATTACK, "worst": 0.0, "allowed": 1.0}]),
         hand_made(2, error=ATTACK),
+        *(
+            hand_made(
+                number,
+                prediction=ATTACK * (number % 2),
+                content=ATTACK,
+                words=[{"word": ATTACK, "start": 0}],
+                methods=[{"method": ATTACK, "error": None, "word_shares": [number % 2 - 0.5]}],
+            )
+            for number in range(3, 30)
+        ),
     ]
     write_folder(folder, rows, model=ATTACK, methods=[ATTACK, "alti"], target=ATTACK)
     page = summarise(folder).to_html()

@@ -7,10 +7,10 @@ from rich.console import Console
 
 import thalweg as tw
 from tests.corpus.folders import IDENTITY, VERSIONS
-from tests.corpus.summaries import hand_made_summary
+from tests.corpus.summaries import CLASSES, DULL, hand_made_summary
 from thalweg.corpus.query import QueryResult
 from thalweg.corpus.shard_store import Counts
-from thalweg.corpus.summary import WorstCheck
+from thalweg.corpus.summary import ClassWords, WorstCheck
 
 ESCAPE = "\x1b[31m"
 
@@ -60,6 +60,14 @@ def test_summary_when_there_are_several_pairs_then_lists_their_agreement() -> No
     text = shown(hand_made_summary(agreement=(pair, replace(pair, other="decompx"))))
     assert "alti, decompx" in text
     assert "−0.75 to 0.25" in text
+
+
+def test_summary_when_classes_are_predicted_then_lists_their_words() -> None:
+    words = (ClassWords("alti", "negative", (replace(DULL, word=f"dull{ESCAPE}"),)),)
+    text = shown(hand_made_summary(classes=CLASSES, words=words))
+    assert "negative  12 (60.0%)  96.5 %" in text
+    assert "12.5 (5.0 to 20.0)" in text
+    assert "\x1b" not in text
 
 
 def test_query_when_the_terminal_is_narrow_then_shows_a_line_per_cell() -> None:

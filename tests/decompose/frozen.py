@@ -30,7 +30,7 @@ class Frozen(nn.Module):
         return self.layers[-1](states)
 
 
-def frozen(weights: Tensor, maps: Tensor, entry_bypass: str = "") -> Capture:
+def frozen(weights: Tensor, maps: Tensor, fixed: bool = False) -> Capture:
     """A capture of that model, made by hand."""
     model, states = Frozen(weights, maps), torch.randn(weights.shape[-1], maps.shape[-1])
     layers, heads, count, _ = weights.shape
@@ -42,9 +42,13 @@ def frozen(weights: Tensor, maps: Tensor, entry_bypass: str = "") -> Capture:
         parallel=False, queries=everything, keys=everything, parity=0.0, sum_error=0.0, tolerance=1e-4,
     )  # fmt: skip
     places = tuple(Tap(f"layers.{number}", "in", 0, 0) for number in range(layers + 1))
-    anatomy = Anatomy((), (), None, True, Missing("made by hand"), StateTaps(places[:1], places[1:], "", entry_bypass))
+    states_at = StateTaps(
+        starts=places[:-1], ends=places[-1:], entries=places[:1], after=places[1:],
+        fixed=frozenset(places[:1] if fixed else ()), top="",
+    )  # fmt: skip
+    anatomy = Anatomy((), (), None, True, Missing("made by hand"), states_at)
 
     def again(handle: Any, copies: int = 1) -> Any:
         return replay(model, {"states": states.repeat(copies, 1, 1)}, anatomy, handle)
 
-    return Capture(anonymous(count), tuple(replace(block) for _ in range(layers)), None, (), {}, again)
+    return Capture(anonymous(count), tuple(replace(block) for _ in range(layers)), None, (), (), (), {}, again)

@@ -30,4 +30,4 @@ def capture_of(count: int, *blocks: Block) -> Capture:
     def replay(*_: Any, **__: Any) -> Any:
         raise AssertionError("a capture made by hand has no model")
 
-    return Capture(anonymous(count), blocks, None, (), {}, replay)
+    return Capture(anonymous(count), blocks, None, (), (), (), {}, replay)

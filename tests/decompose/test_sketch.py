@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from thalweg.decompose.sketch import CONFIDENCE, NEGLIGIBLE, exact_norms, sketched_norms
+from thalweg.errors import ModelError
 
 
 def matrices(kind: str, generator: torch.Generator, owners: int = 4, others: int = 5, width: int = 48) -> Tensor:
@@ -83,3 +84,43 @@ def test_sketch_when_more_directions_than_it_is_worth_are_needed_then_is_given_u
         products, len(jacobians), 64, like, lambda *_: None, rtol=0.01, seed=0, rows_are_owners=True, worth=0.2
     )
     assert sketch is None
+
+
+def sketch_of(sizes: Tensor, width: int, rows_are_owners: bool, rtol: float = 0.05) -> object:
+    """Sketch J = sizes[owner, other] · random, in single precision."""
+    jacobians = sizes[..., None, None] * torch.randn(*sizes.shape, 3, width, generator=torch.Generator().manual_seed(0))
+
+    def products(owners: Tensor, directions: Tensor) -> Tensor:
+        return torch.einsum("cord,cd->cor", jacobians[owners], directions)
+
+    like, report = torch.zeros(1, width), lambda *_: None
+    sketch = sketched_norms(
+        products, len(sizes), 64, like, report, rtol=rtol, seed=0, rows_are_owners=rows_are_owners, worth=1.0
+    )
+    return exact_norms(products, len(sizes), 64, like, report) if sketch is None else sketch.norms
+
+
+@pytest.mark.parametrize("rows_are_owners", [True, False])
+@pytest.mark.parametrize("size", [1e25, float("inf"), float("nan")])
+def test_norms_when_derivatives_overflow_then_are_refused(size: float, rows_are_owners: bool) -> None:
+    sizes = torch.ones(3, 4)
+    sizes[1, 2] = size
+    with pytest.raises(ModelError, match=r"overflow in float32.*dtype='float64'"):
+        sketch_of(sizes, 48, rows_are_owners)
+
+
+@pytest.mark.parametrize("rows_are_owners", [True, False])
+@pytest.mark.parametrize("size", [0.0, 1e-22, 1e-20, 1e-17])
+def test_norms_when_derivatives_vanish_then_are_finite(size: float, rows_are_owners: bool) -> None:
+    sizes = torch.ones(3, 4)
+    sizes[1, 2] = size
+    norms = sketch_of(sizes, 48, rows_are_owners)
+    assert isinstance(norms, Tensor) and norms.isfinite().all()
+    assert sketch_of(torch.full((3, 4), size), 48, rows_are_owners) is not None
+
+
+@pytest.mark.parametrize("width", [1, 2, 6, 7])
+def test_norms_when_states_are_narrow_then_are_exact(width: int) -> None:
+    norms = sketch_of(torch.ones(2, 3), width, True, rtol=1e-6)
+    expected = torch.randn(2, 3, 3, width, generator=torch.Generator().manual_seed(0)).square().sum((-2, -1)).sqrt()
+    torch.testing.assert_close(norms, expected)

@@ -57,7 +57,7 @@ def test_scripts_when_joined_then_all_files_are_in() -> None:
         if file.name.endswith(".js"):
             names.append(file.name)
             assert file.read_text(encoding="utf-8") in script
-    assert len(names) == 12
+    assert len(names) == 14
 
 
 def test_page_when_framed_then_is_sandboxed_and_unchanged() -> None:

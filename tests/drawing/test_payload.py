@@ -10,23 +10,13 @@ from tests.payloads import array_of, decode, rows_of
 from tests.tiny import wordpiece
 from thalweg.drawing.packed import pack
 from thalweg.drawing.payload import ALIGNMENT, Arrays, describe_receipt, describe_tokens, encode_payload
+from thalweg.models.tokenize import tokenize
 from thalweg.receipt import Check, Receipt
 from thalweg.tokens import Tokens, anonymous
 
 
 def tokens_of(text: str) -> Tokens:
-    """The tokens of a text with their spans, all of one segment."""
-    encoded = wordpiece()(text, return_offsets_mapping=True)
-    pieces = wordpiece().convert_ids_to_tokens(encoded["input_ids"])
-    spans = [tuple(span) if span[1] > span[0] else None for span in encoded["offset_mapping"]]
-    return replace(
-        anonymous(len(pieces)),
-        pieces=tuple(pieces),
-        spans=tuple(spans),
-        special=tuple(span is None for span in spans),
-        words=tuple(encoded.word_ids()),
-        texts=(text,),
-    )
+    return tokenize(wordpiece(), (text,))[0]
 
 
 def test_payload_when_encoded_then_description_and_arrays_are_read_back() -> None:
@@ -62,7 +52,6 @@ def test_packed_rows_when_stored_then_are_read_back_with_and_without_columns() -
 def test_tokens_when_described_then_words_labels_and_spacing_follow_the_text() -> None:
     described = describe_tokens(tokens_of("the unhappy man."))
     assert described["labels"] == ["[CLS]", "the", "un", "happy", "man", ".", "[SEP]"]
-    assert described["pieces"][3] == "##happy"
     assert described["glued"] == [False, False, False, True, False, True, False]
     assert described["special"] == [True, *[False] * 5, True]
     assert described["wordLabels"][described["words"][2]] == "unhappy"
@@ -70,9 +59,17 @@ def test_tokens_when_described_then_words_labels_and_spacing_follow_the_text() -
     assert described["wordsKnown"]
 
 
+def test_tokens_when_the_model_reads_another_text_then_both_are_described() -> None:
+    described = describe_tokens(tokens_of("CC Man"))
+    assert described["labels"][1:3] == ["[UNK]", "man"]
+    assert described["surfaces"] == [None, "CC", "Man", None]
+    assert described["unknown"] == [False, True, False, False]
+    assert described["warnings"][0].startswith("1 of 4 tokens is unknown")
+
+
 def test_tokens_when_they_hold_control_characters_then_are_spelled_out() -> None:
     described = describe_tokens(replace(anonymous(2), pieces=("\x1b[2J", "\u202e")))
-    assert described["labels"] == described["pieces"] == ["\\x1b[2J", "\\u202e"]
+    assert described["labels"] == ["\\x1b[2J", "\\u202e"]
     assert not described["wordsKnown"]
 
 

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from thalweg.drawing.terminal import SHADES, Fitted, receipt_text, shade
+from thalweg.drawing.terminal import SHADES, Fitted, fitted_table, receipt_text, shade, shown
 from thalweg.receipt import Check, Receipt
 
 
@@ -38,3 +38,19 @@ def test_receipt_when_shown_then_has_checks_figures_and_assumptions() -> None:
 
 def test_receipt_when_rows_do_not_sum_to_one_then_does_not_claim_it() -> None:
     assert "rows sum" not in receipt_text(Receipt({"parity": Check((0.0,), 1e-5)}, {}, ()), 0.2).plain
+
+
+def test_content_when_shown_then_only_styles_and_line_breaks_of_ours_reach_the_terminal() -> None:
+    @shown
+    def view(name: str) -> Text:
+        return Text.assemble((f"a{name}", "bold"), "\n", name)
+
+    stream = StringIO()
+    Console(file=stream, force_terminal=True, color_system="standard", width=80).print(view("\x1b[31mx\x9b\x07\u202e"))
+    assert stream.getvalue() == "\x1b[1ma\\x1b[31mx\\x9b\\u202e\x1b[0m\n\\x1b[31mx\\x9b\\u202e\n"
+
+
+def test_table_when_the_window_is_narrow_then_is_one_line_per_row() -> None:
+    table = fitted_table(("head", "can move", "null share"), [("1.0", "47%", Text("43%"))])
+    assert printed(table, 40).split() == ["head", "can", "move", "null", "share", "1.0", "47%", "43%"]
+    assert " ".join(printed(table, 24).split()) == "1.0: can move 47%, null share 43%"

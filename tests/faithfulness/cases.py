@@ -14,9 +14,9 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 import thalweg as tw
 from tests.families import VOCABULARY
 from tests.tiny import tiny_subject
+from thalweg.decompose.edits import Operator
 from thalweg.faithfulness.case import Case, Ranking, make_case
 from thalweg.faithfulness.examples import BenchExample
-from thalweg.faithfulness.operators import Operator
 from thalweg.faithfulness.rankers import find_rankers
 from thalweg.faithfulness.registry import find_metrics
 from thalweg.faithfulness.scoring import Scorer
@@ -66,8 +66,11 @@ class Additive(PreTrainedModel):
 def additive_case(seed: int = 0, answer: Callable[[list[int]], float] | None = None, text: str = TEXT) -> Case:
     """The tokens of a text by BERT's tokenizer, scored by an additive model."""
     case = make_case(subject_of("bert"), BenchExample(text))
-    explained = replace(case.answer, output=1)
-    return replace(case, answer=explained, scorer=Scorer(Additive(seed, answer), explained, case.blanks.pad))
+    explained, model = replace(case.answer, output=1), Additive(seed, answer)
+    assert case.capture.rerun is not None
+    rerun = replace(case.capture.rerun, run=lambda inputs: model(**inputs))
+    capture = replace(case.capture, logits=Additive(seed, answer)(**rerun.inputs).logits[0].detach(), rerun=rerun)
+    return replace(case, capture=capture, answer=explained, scorer=Scorer(model, explained, case.blanks.pad))
 
 
 def key_word_case() -> Case:

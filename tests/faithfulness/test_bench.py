@@ -16,7 +16,7 @@ import torch
 import thalweg as tw
 from tests.tiny import byte_level, tiny_subject, wordpiece
 from thalweg.errors import MissingExtraError
-from thalweg.faithfulness import evaluation
+from thalweg.faithfulness import evaluation, rankers
 from thalweg.faithfulness.bench import bench
 from thalweg.faithfulness.examples import BenchExample
 from thalweg.faithfulness.result import Bench
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 TEXTS = ["the old dog runs", "a new cat is good", "the keys are on the table", "this film is bad", "the story is old"]
 METHODS = ["alti", "gradient_norm", "random"]
 METRICS = ["comprehensiveness", "sufficiency_mask", "naopc"]
-FINISHED = ["rows.parquet", "run.json", "run.lock"]
+FINISHED = ["digests.txt", "rows.parquet", "run.json", "run.lock"]
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +187,7 @@ def test_folder_when_it_holds_other_files_then_is_refused(subject: tw.Subject, t
 WRITER = """
 import sys, time
 from tests.tiny import tiny_subject
-from thalweg.faithfulness import evaluation
+from thalweg.faithfulness import evaluation, rankers
 from thalweg.faithfulness.bench import bench
 
 def wait(*arguments, **named):
@@ -308,10 +308,13 @@ def test_bench_when_an_extra_is_missing_then_raises_and_keeps_no_row(
     subject: tw.Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A row with that error would still be there once the extra is installed."""
-    monkeypatch.setitem(sys.modules, "captum", None)
-    monkeypatch.setitem(sys.modules, "captum.attr", None)
-    with pytest.raises(MissingExtraError, match="captum"):
-        bench(subject, TEXTS, ["integrated_gradients"], ["aopc"], folder=tmp_path / "run")
+
+    def needy(*_: Any) -> Any:
+        raise MissingExtraError("needy needs an extra")
+
+    monkeypatch.setattr(rankers, "explain", needy)
+    with pytest.raises(MissingExtraError, match="needy"):
+        bench(subject, TEXTS, ["alti"], ["aopc"], folder=tmp_path / "run")
     assert not list((tmp_path / "run").glob("*.parquet"))
 
 
@@ -319,9 +322,9 @@ def test_bench_when_an_extra_is_missing_then_raises_and_keeps_no_row(
     ("family", "text"),
     [("bert", "the old dog"), ("roberta", "the old dog"), ("gpt2", "the key"), ("electra", "the old [MASK] is")],
 )
-def test_all_when_requested_then_every_method_and_baseline_runs(family: str, text: str) -> None:
+def test_all_when_requested_then_every_method_and_random_runs(family: str, text: str) -> None:
     result = bench(tiny_subject(family), [text], ["all"], ["comprehensiveness", "gradient_agreement", "randomisation"])
-    assert len(result.methods) == len(tw.list_methods()) + 6
+    assert len(result.methods) == len(tw.list_methods()) + 1
     assert result.failures == {}
 
 

@@ -7,11 +7,11 @@ import pytest
 
 import thalweg as tw
 from tests.faithfulness.cases import SHORT_TEXT, key_word_case, metric_value, ranking_of, subject_of
+from thalweg.decompose.edits import OPERATORS, Operator
 from thalweg.faithfulness import bounds
 from thalweg.faithfulness.bounds import aopc_bounds
 from thalweg.faithfulness.case import make_case
 from thalweg.faithfulness.examples import BenchExample
-from thalweg.faithfulness.operators import OPERATORS, Operator
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

@@ -8,9 +8,9 @@ import pytest
 from scipy.stats import spearmanr
 
 from tests.faithfulness.cases import SHORT_TEXT, additive_case, metric_value, ranking_of
+from thalweg.decompose.edits import OPERATORS, Operator
 from thalweg.faithfulness.curves import after_removing, area, bin_counts, spearman, with_only
 from thalweg.faithfulness.effects import single_effects
-from thalweg.faithfulness.operators import OPERATORS, Operator
 from thalweg.faithfulness.registry import find_metrics
 
 operators = pytest.mark.parametrize("operator", OPERATORS)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.faithfulness.cases import Additive, additive_case, key_word_case
+from thalweg.decompose.edits import OPERATORS, Operator
 from thalweg.faithfulness.effects import single_effects
-from thalweg.faithfulness.operators import OPERATORS, Operator
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

@@ -142,8 +142,8 @@ def test_shuffled_weights_when_no_metric_needs_them_then_are_not_made() -> None:
 def test_cost_when_inputs_repeat_then_counts_each_once() -> None:
     first, second = evaluate(["leave_one_out", "occlusion:window=1"], ["comprehensiveness", "aopc"])
     count = len(TEXT.split())
-    assert (first["method_passes"], second["method_passes"]) == (count, count)
-    assert (first["shared_passes"], second["shared_passes"]) == (2, 0)  # the capture, and the answer of the text
+    assert (first["method_passes"], second["method_passes"]) == (count, count + 1)  # and one to embed blanks
+    assert (first["shared_passes"] > 0, second["shared_passes"]) == (True, 0)  # the capture with its proof
     assert first["metric_passes"] < first["metric_requests"]
 
 

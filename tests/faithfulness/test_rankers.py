@@ -13,10 +13,12 @@ from thalweg.faithfulness.examples import BenchExample
 from thalweg.faithfulness.rankers import base_name, find_rankers, inverse_name, is_floor, is_inverse
 from thalweg.faithfulness.registry import list_baselines
 
+ANSWER_METHODS = ("gradient_norm", "gradient_x_input", "integrated_gradients", "leave_one_out", "occlusion")
+
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "albert", "gpt2", "llama", "electra"])
-@pytest.mark.parametrize("name", list_baselines())
-def test_baseline_when_run_then_scores_every_token_and_leaves_the_model_alone(name: str, family: str) -> None:
+@pytest.mark.parametrize("name", ["random", *ANSWER_METHODS])
+def test_ranker_when_run_then_scores_every_token_and_leaves_the_model_alone(name: str, family: str) -> None:
     case = tiny_case(family)
     before = snapshot(case.subject.model)
     scores = scores_of(name, case)
@@ -65,7 +67,9 @@ def test_rankers_when_named_twice_then_are_listed_once() -> None:
 def test_params_when_listed_then_include_defaults() -> None:
     (ranker,) = find_rankers(["integrated_gradients:steps=7"])
     assert ranker.params == {"steps": 7}
-    assert ranker.all_params() == {"steps": 7, "start": "blank"}
+    assert ranker.all_params() == {
+        "output": None, "foil": None, "quantity": "probability", "reduction": "sum", "steps": 7, "start": "blank",
+    }  # fmt: skip
 
 
 def test_name_when_taken_apart_then_gives_the_method_and_its_kind() -> None:
@@ -74,11 +78,12 @@ def test_name_when_taken_apart_then_gives_the_method_and_its_kind() -> None:
     assert (is_inverse("alti"), is_floor("alti"), is_floor("leave_one_out")) == (False, False, False)
 
 
-def test_method_when_it_explains_a_logit_then_explains_the_word_of_the_example() -> None:
+@pytest.mark.parametrize("method", ["alti_logit", *ANSWER_METHODS])
+def test_method_when_it_explains_a_logit_then_explains_the_word_of_the_example(method: str) -> None:
     case = make_case(tiny_subject("gpt2"), BenchExample("the key", good="the", bad="key"))
-    (ranker,) = find_rankers(["alti_logit"])
+    (ranker,) = find_rankers([method])
     expected = tw.explain(
-        case.subject, case.capture, "alti_logit", "prediction", output=case.answer.output, foil=case.answer.foil
+        case.subject, case.capture, method, "prediction", output=case.answer.output, foil=case.answer.foil
     )
     assert ranker(case).scores == pytest.approx(expected.scores[0])
 
@@ -88,3 +93,10 @@ def test_method_when_the_user_sets_an_output_then_it_is_explained_instead() -> N
     (ranker,) = find_rankers(["alti_logit:output=7"])
     expected = tw.explain(case.subject, case.capture, "alti_logit", "prediction", output=7)
     assert ranker(case).scores == pytest.approx(expected.scores[0])
+
+
+def test_ranker_when_its_output_is_a_class_name_then_explains_that_class(bundled: tw.Subject) -> None:
+    case = make_case(bundled, BenchExample("a witty movie."))
+    by_name, by_number = scores_of("decompx:output=negative", case), scores_of("decompx:output=0", case)
+    np.testing.assert_array_equal(by_name, by_number)
+    assert not np.array_equal(by_name, scores_of("decompx", case))

@@ -9,6 +9,7 @@ import pytest
 import thalweg as tw
 from tests.tiny import tiny_subject
 from thalweg.faithfulness.bench import bench
+from thalweg.faithfulness.examples import BenchExample
 from thalweg.faithfulness.registry import find_metrics
 from thalweg.faithfulness.result import Bench, BenchCost, MethodFailures, values_by_method
 from thalweg.faithfulness.row_store import Row, empty_row
@@ -28,7 +29,8 @@ def row(example: int, method: str, **known: Any) -> Row:
 
 
 def result_of(rows: list[Row], *methods: str) -> Bench:
-    header = RunHeader({"methods": list(methods), "metrics": ["aopc_delete"], "seed": 0}, {"model": "m"})
+    identity = {"methods": list(methods), "metrics": ["aopc_delete"], "seed": 0, "contrastive": False}
+    header = RunHeader(identity, {"model": "m"})
     return Bench.of(rows, header, None)
 
 
@@ -106,9 +108,16 @@ def test_failures_when_only_a_metric_failed_then_the_method_has_scores(bundled: 
 
 
 def test_dict_when_a_value_is_not_finite_then_is_none(subject: tw.Subject) -> None:
-    (metric,) = bench(subject, TEXTS[:1], ["random"], ["aopc"]).to_dict()["metrics"]
+    (metric,) = bench(subject, TEXTS[:1], ["random"], ["cue_rank"]).to_dict()["metrics"]
     mean = metric["means"]["random"]
-    assert (mean["count"], mean["low"], mean["high"]) == (1, None, None)
+    assert (mean["count"], mean["low"], mean["high"]) == (0, None, None)
+
+
+def test_interval_when_there_is_one_example_then_is_the_range_of_the_metric_and_its_answer() -> None:
+    pair = BenchExample("the key is the", good="key", bad="the")
+    for example, largest in ((BenchExample("the key is the"), 1), (pair, 2)):
+        mean = bench(tiny_subject("gpt2"), [example], ["random"], ["aopc"]).means["aopc_delete"]["random"]
+        assert (mean.count, mean.low, mean.high) == (1, -largest, largest)
 
 
 def test_text_when_not_valid_unicode_then_its_row_can_still_be_loaded(

@@ -1,6 +1,5 @@
 """Rows in Parquet: written per example, merged at the end, read at any time."""
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import thalweg as tw
-from thalweg.errors import MissingExtraError
+from thalweg.errors import DamagedFileWarning, MissingExtraError
 from thalweg.faithfulness.registry import find_metrics
 from thalweg.faithfulness.row_store import Row, empty_row, open_rows, read_rows
 from thalweg.files.run_folder import RunHeader
@@ -36,7 +35,7 @@ def test_rows_when_finished_then_are_one_file_in_the_order_of_the_examples(tmp_p
         assert [row["example"] for row in read_rows(tmp_path)] == [0, 0, 1, 1]
         rows = store.finish()
     assert rows == [*rows_of(0), *rows_of(1)] == read_rows(tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {"rows.parquet", "run.json", "run.lock"}
+    assert {file.name for file in tmp_path.iterdir()} == {"rows.parquet", "run.json", "run.lock", "digests.txt"}
 
 
 def test_rows_when_reopened_then_are_known(tmp_path: Path) -> None:
@@ -53,19 +52,24 @@ def test_rows_when_there_is_no_folder_then_stay_in_memory() -> None:
 
 def test_rows_when_a_kill_left_a_draft_and_parts_beside_the_merged_file_then_count_once(tmp_path: Path) -> None:
     rows = write(tmp_path, range(2))
+    with open_rows(tmp_path, HEADER, METRICS) as store:
+        store.add(0, rows_of(0))
     (tmp_path / "rows.parquetx.draft").write_bytes(b"half")
-    shutil.copy(tmp_path / "rows.parquet", tmp_path / "rows-000000.parquet")
     assert write(tmp_path, range(0)) == rows
-    assert {file.name for file in tmp_path.iterdir()} == {"rows.parquet", "run.json", "run.lock"}
+    assert {file.name for file in tmp_path.iterdir()} == {"rows.parquet", "run.json", "run.lock", "digests.txt"}
 
 
-def test_rows_when_their_file_is_damaged_then_it_is_named_and_can_be_removed(tmp_path: Path) -> None:
+def test_rows_when_their_file_is_damaged_then_it_is_named_to_readers_and_written_again(tmp_path: Path) -> None:
     write(tmp_path, range(1))
-    (tmp_path / "rows.parquet").write_bytes(b"PAR1")
-    with pytest.raises(tw.InputError, match=r"cannot read .*rows\.parquet: .*; remove it"):
-        write(tmp_path, range(0))
-    (tmp_path / "rows.parquet").unlink()
-    assert write(tmp_path, range(1)) == rows_of(0)
+    intact = (tmp_path / "rows.parquet").read_bytes()
+    flipped = bytearray(intact)
+    flipped[len(intact) // 5] ^= 1
+    for content in (b"PAR1", bytes(flipped), intact[:-1]):
+        (tmp_path / "rows.parquet").write_bytes(content)
+        with pytest.raises(tw.InputError, match=r"rows\.parquet is damaged"):
+            read_rows(tmp_path)
+        with pytest.warns(DamagedFileWarning, match=r"rows\.parquet is damaged"):
+            assert write(tmp_path, range(1)) == rows_of(0) == read_rows(tmp_path)
 
 
 def test_columns_when_read_by_other_programs_then_say_which_direction_is_better(tmp_path: Path) -> None:

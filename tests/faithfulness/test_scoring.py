@@ -8,10 +8,10 @@ import thalweg as tw
 from tests.faithfulness.cases import Additive, additive_case, subject_of, tiny_case
 from tests.reference.test_metrics import answer_without
 from tests.tiny import HOOKS, tiny_subject
+from thalweg.decompose.edits import OPERATORS, Operator
 from thalweg.faithfulness.case import make_case
 from thalweg.faithfulness.examples import BenchExample
-from thalweg.faithfulness.operators import OPERATORS, Operator, TokenSequence
-from thalweg.faithfulness.scoring import AnswerProbability, batch_tensors, count_passes
+from thalweg.faithfulness.scoring import count_passes
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "gpt2", "llama", "electra"])
@@ -63,20 +63,6 @@ def test_inputs_when_requested_twice_then_run_once() -> None:
     assert isinstance(case.scorer.model, Additive)
     assert sum(case.scorer.model.batch_sizes) == len(edits)
     assert case.scorer.requests == 2 * len(edits) + 4
-
-
-def test_answer_when_there_is_a_foil_then_is_a_difference() -> None:
-    logits = torch.tensor([[0.0, np.log(3.0)]])
-    assert float(AnswerProbability(1).of(logits)) == pytest.approx(0.75)
-    assert float(AnswerProbability(1, 0).of(logits)) == pytest.approx(0.5)
-
-
-def test_batch_when_lengths_differ_then_is_padded_on_the_right_and_hides_positions() -> None:
-    inputs = [TokenSequence((5, 6, 7)), TokenSequence((5, 6), hidden=(False, True))]
-    tensors = batch_tensors(subject_of("bert").model, inputs, 0)
-    assert tensors["input_ids"].tolist() == [[5, 6, 7], [5, 6, 0]]
-    assert tensors["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
-    assert "token_type_ids" not in tensors
 
 
 def test_passes_when_a_batch_runs_then_count_its_examples_and_leave_no_hook() -> None:

@@ -5,7 +5,10 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from thalweg.faithfulness.statistics import holm, means, paired_tests, sign_flips
+from thalweg.faithfulness.registry import Metric, list_metrics
+from thalweg.faithfulness.statistics import Limits, holm, means, paired_tests, sign_flips
+
+PROBABILITY, DIFFERENCE = (0.0, 1.0), (-1.0, 1.0)  # limits of the answer, without and with a foil
 
 
 @pytest.mark.parametrize(
@@ -90,3 +93,76 @@ def test_pair_when_its_methods_share_no_input_then_nothing_is_claimed() -> None:
     (test,) = paired_tests(table, [("a", "b")], 0)
     assert (test.difference.count, test.p, test.differ) == (0, 1, False)
     assert paired_tests(table, [], 0) == []
+
+
+def draws(count: int, runs: int) -> dict[str, tuple[np.ndarray, float]]:
+    """Shapes of values between 0 and 1, [input run], and their mean."""
+    generator = np.random.default_rng(count)
+    shape = (count, runs)
+    return {
+        "uniform": (generator.uniform(0, 1, shape), 0.5),
+        "skewed": (generator.beta(2, 6, shape), 0.25),
+        "near the top": (generator.beta(8, 2, shape), 0.8),
+        "two values": (generator.integers(0, 2, shape).astype(float), 0.5),
+        "rarely one": ((generator.random(shape) < 0.1).astype(float), 0.1),
+        "almost always one": ((generator.random(shape) < 0.95).astype(float), 0.95),
+        "constant": (np.full(shape, 0.3), 0.3),
+    }
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("metric", list_metrics().values(), ids=lambda metric: metric.name)
+def test_interval_when_a_metric_has_few_inputs_then_is_possible_and_covers_at_its_rate(
+    metric: Metric, count: int
+) -> None:
+    """A normal sample would be covered in 95 % of cases; these shapes, 400 of each, are in at least 91.5 %."""
+    for low, high in {metric.limits_for(answer) for answer in (PROBABILITY, DIFFERENCE)}:
+        for name, (unit, centre) in draws(count, 400).items():
+            sample, mean = low + (high - low) * unit, low + (high - low) * centre
+            intervals = means(sample, 0, (low, high))
+            slack = 1e-12 * (high - low)
+            assert all(low - slack <= i.low <= i.mean <= i.high <= high + slack for i in intervals), name
+            assert all(i.high - i.low > 0.1 * (high - low) / count for i in intervals if "constant" in name)
+            covered = np.mean([i.low - slack <= mean <= i.high + slack for i in intervals])
+            assert covered >= 0.915, name
+
+
+def test_interval_when_values_are_constant_then_has_the_exact_bound() -> None:
+    """With ten equal inputs, more than 25.9 % of others would have been missed in less than one case of twenty."""
+    (at_the_end,) = means(np.ones((10, 1)), 0, (-1.0, 1.0))
+    missed = 1 - 0.05 ** (1 / 10)
+    assert 0.95**10 > 0.05 > (1 - missed - 1e-6) ** 10
+    assert (at_the_end.low, at_the_end.high) == pytest.approx((1 - 2 * missed, 1))
+    (inside,) = means(np.full((3, 1), 0.25), 0, (0.0, 1.0))
+    missed = 1 - 0.05 ** (1 / 3)
+    assert (inside.low, inside.high) == pytest.approx((0.25 - missed * 0.25, 0.25 + missed * 0.75))
+
+
+def test_interval_when_there_is_one_input_then_is_the_whole_range() -> None:
+    (single,) = means(np.array([[0.7]]), 0, (0.0, 1.0))
+    assert (single.low, single.high) == (0, 1)
+
+
+def test_difference_when_values_have_limits_then_may_be_as_wide_as_both() -> None:
+    table = {"a": np.array([1.0, 1.0, 0.0]), "b": np.array([0.0, 0.2, 1.0])}
+    (test,) = paired_tests(table, [("a", "b")], 0, (0.0, 1.0))
+    assert (test.difference.low, test.difference.high) == (-1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "expected"),
+    [
+        ("comprehensiveness_delete", PROBABILITY, (-5 / 6, 5 / 6)),
+        ("sufficiency_pad", DIFFERENCE, (-5 / 3, 5 / 3)),
+        ("aopc_mask", PROBABILITY, (-1, 1)),
+        ("aopc_mask", DIFFERENCE, (-2, 2)),
+        ("deletion_area_delete", PROBABILITY, (0, 1)),
+        ("insertion_area_delete", DIFFERENCE, (-1, 1)),
+        ("naopc_delete", DIFFERENCE, (0, 1)),
+        ("randomisation", PROBABILITY, (-1, 1)),
+    ],
+)
+def test_limits_when_the_answer_is_a_difference_then_are_wider_where_they_depend_on_it(
+    name: str, answer: Limits, expected: Limits
+) -> None:
+    assert list_metrics()[name].limits_for(answer) == pytest.approx(expected)

@@ -19,6 +19,7 @@ def row(example: int, method: str, **known: Any) -> Row:
 
 def shown(rows: list[Row], *methods: str, width: int = 120) -> str:
     identity = {
+        "contrastive": False,
         "methods": list(methods),
         "metrics": [metric.name for metric in METRICS],
         "seed": 3,

@@ -1,6 +1,7 @@
 """Atomic files: the old content or the new, never a half; tensors with a header."""
 
 import os
+import resource
 import stat
 from pathlib import Path
 
@@ -52,6 +53,37 @@ def test_tensors_when_written_then_are_read_back_with_their_header(tmp_path: Pat
     tensors, header = read_tensors(file, "a state")
     assert torch.equal(tensors["transposed"], matrix.T)
     assert header == read_header_of_tensors(file, "a state") == {"epoch": 3}
+
+
+def test_draft_when_complete_then_content_and_folder_reach_the_disk_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    sync, replace = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        steps.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        sync(descriptor)
+
+    def replaced(*paths: str | Path) -> None:
+        steps.append("rename")
+        replace(*paths)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    with draft_of(tmp_path / "a.txt") as draft:
+        Path(draft).write_text("new")
+    assert steps == ["file", "rename", "folder"]
+
+
+def test_tensors_when_the_disk_is_full_then_the_error_is_one_of_the_operating_system(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError, match="large"):
+            write_tensors(tmp_path / "a.safetensors", {"x": torch.ones(1000)}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_tensors_when_foreign_or_truncated_then_the_error_names_file_and_content(tmp_path: Path) -> None:

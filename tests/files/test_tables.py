@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import thalweg as tw
-from thalweg.files.tables import is_empty, read_labelled, read_texts, stream_texts
+from thalweg.files.tables import is_empty, read_labelled, read_pairs, read_texts, stream_identified, stream_texts
 
 Row = tuple[Any, Any]
 ROWS: list[Row] = [('a "quoted, text', "good"), ("l'été, déjà", "bad"), ("日本 \u2028 x", "good"), ("'", "7")]
@@ -117,9 +117,9 @@ def test_empty_lines_when_at_the_end_then_do_not_count(content: str, tmp_path: P
 def test_column_when_missing_then_the_existing_columns_are_listed(kind: str, tmp_path: Path) -> None:
     file = tmp_path / f"rows.{kind}"
     WRITERS[kind](file, ROWS)
-    with pytest.raises(tw.InputError, match="no column 'review'; the columns are 'label', 'text'"):
+    with pytest.raises(tw.InputError, match="no column 'review'; expected one of label, text"):
         read_labelled(file, "review")
-    with pytest.raises(tw.InputError, match="no column 'class'; the columns are 'label', 'text'"):
+    with pytest.raises(tw.InputError, match="no column 'class'; expected one of label, text"):
         read_labelled(file, "text", "class")
 
 
@@ -253,3 +253,27 @@ def test_file_when_it_holds_no_texts_then_is_refused(content: bytes | None, fact
         file.write_bytes(content)
     with pytest.raises(tw.InputError, match=facts):
         read_texts(file)
+
+
+def test_pairs_when_read_then_empty_rows_are_skipped_and_half_empty_ones_refused(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    file.write_text("a,b\none,two\n,\nthree,four\n")
+    assert read_pairs(file, "a", "b") == [("one", "two"), ("three", "four")]
+    assert read_pairs(file, "a", "b", 1) == [("one", "two")]
+    file.write_text("a,b\n,\n")
+    with pytest.raises(tw.InputError, match="expected pairs of texts in 'a' and 'b'"):
+        read_pairs(file, "a", "b")
+    with pytest.raises(tw.InputError, match="is not a table"):
+        read_pairs(tmp_path / "pairs.txt", "a", "b")
+
+
+def test_ids_when_a_column_is_named_then_come_with_their_texts(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"text": "a cat", "id": 7}\n{"text": "b", "id": null}\n{"text": 5, "id": "x"}\n{"text": "c"}\n')
+    (first, second, third, fourth) = stream_identified(file, "text", "id")
+    assert (first, second) == ((1, "7", "a cat"), (2, None, "b"))
+    assert third[1] == "x" and isinstance(third[2], tw.InputError)
+    assert fourth[1] is None and "no column 'id'" in str(fourth[2])
+    (tmp_path / "a.txt").write_text("a cat\n")
+    with pytest.raises(tw.InputError, match="not a table"):
+        next(stream_identified(tmp_path / "a.txt", "text", "id"))

@@ -77,4 +77,4 @@ def random_head(keys: int, key_size: int, value_size: int, seed: int = 0, **opti
 
 def block_capture(block: Block) -> Capture:
     """One hand-made block as a capture."""
-    return Capture(anonymous(block.keys.stop), (block,), None, (), {}, lambda: None)  # pyright: ignore[reportArgumentType]
+    return Capture(anonymous(block.keys.stop), (block,), None, (), (), (), {}, lambda: None)  # pyright: ignore[reportArgumentType]

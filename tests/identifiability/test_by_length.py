@@ -20,7 +20,9 @@ def test_trust_by_length_when_text_grows_past_the_value_size_then_part_of_attent
     assert means[0].pearson == means[0].identifiable == 1
     assert means[1].null_share > 0 == means[1].null_share_row_sum  # one more than the value size
     assert means[2].pearson < 0.95
-    assert means[2].identifiable == 0
+    assert means[2].identifiable == means[2].rows_identifiable == 0
+    assert means[2].locally_unique < means[2].rows_locally_unique < 1  # a head counts by its worst row
+    assert means[0].movable == 0 < means[2].movable
     json.dumps(curve.to_dict(), allow_nan=False)
 
 

@@ -36,6 +36,10 @@ def test_certificate_when_a_family_is_captured_then_checks_hold_and_verdicts_fol
         if head.verdict == "locally unique given the keys":
             assert head.ambiguity_given_keys == 0
         assert head.rank <= min(head.value_size, head.keys)
+        assert 0 <= head.movable <= head.movable_most <= 1
+        assert (head.movable == 0) or not head.determined
+        assert sum(head.row_counts().values()) == head.queries
+        assert head.margin_given_keys is None or head.margin_given_keys >= 0
         assert 0 <= head.null_share_row_sum <= head.null_share + 1e-6 <= 1 + 2e-6
         if not block.attention.has_sinks:
             assert sum(share.raw for share in head.received.values()) == pytest.approx(1, abs=1e-5)
@@ -76,7 +80,7 @@ def test_certificate_when_text_is_long_then_no_head_is_identifiable(bundled: tw.
     certificate = tw.trust(bundled, LONG)
     assert certificate.counts()["identifiable"] == 0
     worst = certificate.most_misleading(2)
-    assert worst[0].null_share_row_sum >= worst[1].null_share_row_sum > 0.3
+    assert worst[0].movable >= worst[1].movable > 0.5
     head = certificate.head(0, 0)
     assert (head.rank, head.rank_with_ones, head.longest) == (16, 17, 17)
     assert head.ambiguity == len(certificate.tokens) - 17

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from tests.identifiability.test_result import HEAD, RECEIPT
-from thalweg.identifiability.head_result import Alternative, Alternatives, HeadReport, Intervals
+from thalweg.identifiability.head_result import Alternative, Alternatives, Intervals
+from thalweg.identifiability.result import HeadReport
 from thalweg.tokens import anonymous
 
 INTERVALS = Intervals(
@@ -32,6 +33,8 @@ ALTERNATIVE = Alternative(
     moved=1e-7,
     allowed=1e-6,
     control=1e-2,
+    head_output=np.array([[1.0, -2.0]]),
+    output=np.array([2.5, -1.0]),
 )
 ALTERNATIVES = Alternatives(
     layer=1,
@@ -39,6 +42,9 @@ ALTERNATIVES = Alternatives(
     tokens=anonymous(3),
     targets=(0,),
     weights=np.array([[0.6, 0.2, 0.2]]),
+    head_output=np.array([[1.0, -2.0]]),
+    output_names=("positive", "negative"),
+    output=np.array([2.5, -1.0]),
     polytope=ALTERNATIVE,
     keys=None,
     missing={"keys": "all are locally unique"},
@@ -63,7 +69,15 @@ def test_alternatives_when_written_then_have_those_that_exist_and_reasons_for_th
     described = json.loads(json.dumps(ALTERNATIVES.to_dict(), allow_nan=False))
     assert described["polytope"]["weights"] == [[0.2, 0.4, 0.4]]
     assert "keys" not in described
+    assert described["output"] == {"positive": 2.5, "negative": -1.0}
     assert described["missing"] == {"keys": "all are locally unique"}
+
+
+def test_best_when_both_alternatives_exist_then_is_the_wider_choice() -> None:
+    both = replace(ALTERNATIVES, keys=replace(ALTERNATIVE, moved=0.0))
+    assert both.best is both.polytope
+    assert replace(both, polytope=None).best is both.keys
+    assert replace(both, polytope=None, keys=None).best is None
 
 
 def test_head_report_when_written_then_has_all_three_parts() -> None:

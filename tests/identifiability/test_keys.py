@@ -8,7 +8,7 @@ from tests.families import BY_NAME
 from tests.identifiability.heads import generator, head_block, random_head, random_values
 from tests.reference import twins
 from thalweg.decompose.value_space import value_space
-from thalweg.identifiability.keys import free_ambiguity, query_ambiguity
+from thalweg.identifiability.keys import free_ambiguity, margins, query_ambiguity, query_moves
 
 ALL = slice(None)
 
@@ -81,6 +81,23 @@ def test_query_ambiguity_when_a_row_is_peaked_then_is_judged_by_output_per_move(
     ambiguity = query_ambiguity(sharp.attention, value_space(sharp), ALL, weights)
     assert ambiguity is not None
     assert not ambiguity.any()
+
+
+@pytest.mark.parametrize(("key_size", "value_size"), [(6, 3), (3, 3), (3, 6), (1, 1)])
+def test_margins_when_compared_with_the_ambiguity_then_exceed_one_where_a_row_is_locally_unique(
+    key_size: int, value_size: int
+) -> None:
+    block = random_head(12, key_size, value_size)
+    space, weights = value_space(block), block.weights()
+    ambiguity = query_ambiguity(block.attention, space, ALL, weights)
+    assert ambiguity is not None
+    for part in query_moves(block.attention, space, ALL, weights, space.ambiguity > 0):
+        sizes = margins(part.moves, part.matrix, part.cuts)
+        assert ((sizes > 1) == (ambiguity[part.head, part.rows] == 0)).all()
+        basis = torch.linalg.qr(part.moves[0]).Q
+        if key_size <= value_size:  # all moves are reachable and independent
+            literal = torch.linalg.svdvals(part.matrix.mT @ basis)[-1] / part.cuts[0]
+            assert float(sizes[0]) == pytest.approx(float(literal))
 
 
 def test_query_ambiguity_when_keys_were_not_captured_then_is_none() -> None:

@@ -2,9 +2,11 @@
 
 from thalweg.identifiability.length_result import LengthCurve, LengthPoint
 
-SHORT = LengthPoint(8, 8.0, 0.0, 0.0, 1.0, 1.0, identifiable=1.0, locally_unique=1.0)
-LONG = LengthPoint(32, 16.0, 0.4, 0.2, 0.9, 0.8, identifiable=0.0, locally_unique=0.5)
-LONGER = LengthPoint(32, 16.0, 0.6, 0.4, 0.7, float("nan"), identifiable=0.0, locally_unique=1.0)
+SHORT = LengthPoint(8, 8.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0, rows_identifiable=1.0, rows_locally_unique=1.0)
+LONG = LengthPoint(32, 16.0, 0.4, 0.2, 0.9, 0.8, 0.3, 0.0, 0.5, rows_identifiable=0.1, rows_locally_unique=0.9)
+LONGER = LengthPoint(
+    32, 16.0, 0.6, 0.4, 0.7, float("nan"), 0.5, 0.0, 1.0, rows_identifiable=0.0, rows_locally_unique=1.0
+)
 
 
 def test_lengths_when_pieces_have_equal_lengths_then_are_averaged_and_sorted() -> None:

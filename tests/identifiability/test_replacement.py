@@ -6,7 +6,14 @@ import torch
 from tests.identifiability.heads import head_block, random_head, random_values
 from tests.reference import twins
 from thalweg.decompose.value_space import value_space
-from thalweg.identifiability.replacement import NoReplacement, Replacement, control, in_polytope, through_keys
+from thalweg.identifiability.replacement import (
+    NoReplacement,
+    Replacement,
+    by_scaling,
+    control,
+    in_polytope,
+    through_keys,
+)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -35,6 +42,26 @@ def test_through_keys_when_keys_are_narrower_than_values_then_gives_the_reason()
     replacement = through_keys(block, value_space(block), 0, block.weights()[0], range(30))
     assert isinstance(replacement, NoReplacement)
     assert "no row can change" in replacement.reason
+
+
+def test_by_scaling_when_rows_are_free_then_moves_the_chosen_ones_and_keeps_their_output() -> None:
+    block = head_block(random_values(3, 20, 4))
+    weights = block.weights()[1]
+    replacement = by_scaling(value_space(block), 1, weights, [2, 7])
+    assert isinstance(replacement, Replacement)
+    assert replacement.queries == (2, 7)
+    moved = 0.5 * (replacement.map - weights).abs().sum(-1)
+    assert moved.nonzero()[:, 0].tolist() == [2, 7]
+    assert float(moved[[2, 7]].min()) > 0.1
+    output = twins.head_values(block, 1)
+    torch.testing.assert_close(replacement.map @ output, weights @ output, atol=1e-8, rtol=0)
+
+
+def test_by_scaling_when_attention_is_determined_then_gives_the_reason() -> None:
+    block = head_block(random_values(1, 4, 6))
+    replacement = by_scaling(value_space(block), 0, block.weights()[0], range(4))
+    assert isinstance(replacement, NoReplacement)
+    assert "attention is determined" in replacement.reason
 
 
 def test_in_polytope_when_a_row_is_free_then_moves_mass_and_keeps_the_output() -> None:

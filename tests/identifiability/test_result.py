@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import thalweg as tw
-from thalweg.identifiability.result import Certificate, Head, Layer, Received
+from thalweg.identifiability.result import VERDICTS, Certificate, Head, Layer, Received
 from thalweg.receipt import Check, Receipt
 from thalweg.tokens import anonymous
 
@@ -30,6 +30,10 @@ HEAD = Head(
     ambiguity_given_keys=0,
     rows_determined_given_keys=20,
     ambiguity_keys_free=0,
+    margin_given_keys=None,
+    movable=0.0,
+    movable_most=0.0,
+    rows_sampled=8,
     null_share=0.0,
     null_share_row_sum=0.0,
     pearson=1.0,
@@ -39,7 +43,13 @@ HEAD = Head(
     received={"content": Received(1.0, 1.0, 1.0)},
 )
 PARTLY = replace(
-    HEAD, head=1, verdict="locally unique given the keys", ambiguity=3, rows_determined=5, null_share_row_sum=0.2
+    HEAD,
+    head=1,
+    verdict="locally unique given the keys",
+    ambiguity=3,
+    rows_determined=5,
+    movable=0.2,
+    null_share_row_sum=0.6,
 )
 OPEN = replace(
     HEAD,
@@ -48,7 +58,10 @@ OPEN = replace(
     ambiguity=3,
     rows_determined=0,
     rows_determined_given_keys=12,
-    null_share_row_sum=0.4,
+    margin_given_keys=3.0,
+    movable=0.4,
+    movable_most=0.5,
+    null_share_row_sum=0.1,
     longest=19,
 )
 LAYER = Layer(0, 3, heads_added=False, narrow=False, ambiguity_apart=6, ambiguity_together=6)
@@ -73,6 +86,20 @@ def test_summary_when_heads_differ_then_has_the_counts_and_the_glossarys_terms()
     assert "2 are locally unique given their keys" in summary
     assert "1 are not identifiable" in summary
     assert "17 to 19 visible tokens" in summary
+
+
+def test_row_counts_when_one_row_decides_a_verdict_then_still_count_the_others() -> None:
+    assert OPEN.row_counts() == dict(zip(VERDICTS, (0, 12, 8), strict=True))
+    assert replace(OPEN, rows_determined_given_keys=None).row_counts() == dict(zip(VERDICTS, (0, 0, 20), strict=True))
+    result = certificate(HEAD, PARTLY, OPEN)
+    assert result.row_counts() == dict(zip(VERDICTS, (25, 27, 8), strict=True))
+    assert "41.7% of 60 rows have uniquely determined attention, and another 45.0%" in result.summary()
+    assert result.to_dict()["row_counts"]["not identifiable"] == 8
+
+
+def test_margin_when_singular_values_are_known_then_is_the_smallest_that_counts_over_the_cut() -> None:
+    assert replace(HEAD, singular_values=(1.0, 0.5, 1e-9), cut=0.01).margin == pytest.approx(50)
+    assert replace(HEAD, singular_values=(0.0,)).margin == 0
 
 
 def test_summary_when_all_heads_are_identifiable_then_mentions_nothing_else() -> None:
@@ -125,7 +152,7 @@ def test_head_when_looked_up_then_layers_count_from_both_ends() -> None:
             result.head(layer, head)
 
 
-def test_most_misleading_when_some_heads_are_ambiguous_then_sorts_those_by_null_share() -> None:
+def test_most_misleading_when_some_heads_are_ambiguous_then_sorts_those_by_the_mass_that_can_move() -> None:
     assert certificate(HEAD, PARTLY, OPEN).most_misleading() == (OPEN, PARTLY)
     assert certificate(HEAD, PARTLY, OPEN).most_misleading(1) == (OPEN,)
 

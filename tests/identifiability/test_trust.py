@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from transformers import BertConfig, BertModel
 
 import thalweg as tw
 from tests.architectures import captured
@@ -135,6 +136,51 @@ def test_alternatives_when_half_precision_hides_the_control_then_are_not_proved(
         assert other is not None
         assert other.head_error < 1e-3
         assert other.proved == (other.moved <= other.allowed < other.control)
+
+
+def test_alternatives_when_run_then_hold_the_outputs_of_both_passes(bundled: tw.Subject) -> None:
+    capture = bundled.capture_one(LONG)
+    result = tw.alternatives(bundled, capture, 1, 2, target=[3, 4])
+    other = result.polytope
+    assert other is not None
+    np.testing.assert_allclose(result.head_output, other.head_output, atol=1e-5)
+    values = capture.blocks[1].attention.values()[2].double().numpy()
+    np.testing.assert_allclose(other.head_output, other.weights @ values, atol=1e-6)
+    assert set(result.output_names) == {"positive", "negative"}
+    assert capture.logits is not None
+    np.testing.assert_allclose(result.output, sorted(capture.logits.tolist(), reverse=True), atol=1e-4)
+    np.testing.assert_allclose(result.output, other.output, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "t5"])
+def test_output_when_a_model_has_one_at_each_position_then_is_where_the_prediction_is_read(family: str) -> None:
+    capture, subject = captured(BY_NAME[family]), tw.load(BY_NAME[family].build())
+    layer = len(capture.blocks) - 1
+    result = tw.alternatives(subject, capture, layer, 0)
+    assert len(result.output_names) == 5
+    assert capture.logits is not None
+    np.testing.assert_allclose(result.output, capture.logits[-1].topk(5).values, atol=1e-4)
+
+
+def test_output_when_a_model_has_no_logits_then_is_a_hidden_state() -> None:
+    torch.manual_seed(0)
+    config = BertConfig(hidden_size=16, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32)
+    subject = tw.load(BertModel(config).eval())
+    result = tw.alternatives(subject, list(range(5, 20)), 0, 0)
+    assert result.polytope is not None
+    assert result.polytope.compared == "last_hidden_state"
+    assert all(name.startswith("dimension ") for name in result.output_names)
+
+
+def test_trust_when_attention_is_open_then_holds_a_verified_example_of_the_first_head(bundled: tw.Subject) -> None:
+    certificate = tw.trust(bundled, LONG)
+    (first,) = certificate.most_misleading(1)
+    example = certificate.example
+    assert example is not None and example.polytope is not None
+    assert (example.layer, example.head) == (first.layer, first.head)
+    assert example.polytope.moved <= example.polytope.allowed < example.polytope.control
+    assert example.polytope.total_variation.mean() == pytest.approx(first.movable, abs=0.1)
+    assert tw.trust(bundled, "a witty movie.").example is None
 
 
 def test_alternatives_when_nothing_is_free_then_give_the_reason(bundled: tw.Subject) -> None:

@@ -4,16 +4,15 @@ from dataclasses import replace
 from io import StringIO
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
-from tests.identifiability.test_head_result import ALTERNATIVE, ALTERNATIVES, INTERVALS
+from tests.identifiability.test_head_result import ALTERNATIVES, INTERVALS
 from tests.identifiability.test_length_result import LONG, SHORT
 from tests.identifiability.test_result import HEAD, LAYER, OPEN, PARTLY, certificate
-from thalweg.identifiability.head_result import HeadReport
+from thalweg.drawing.payload import Arrays
 from thalweg.identifiability.length_result import LengthCurve
-from thalweg.identifiability.result import Received
-from thalweg.identifiability.view import describe_certificate, describe_intervals
+from thalweg.identifiability.result import HeadReport, Received
+from thalweg.identifiability.view import describe_certificate, describe_example
 
 
 def printed(result: Any, width: int = 200) -> str:
@@ -32,6 +31,9 @@ def test_certificate_when_printed_then_has_the_legend_marks_and_misleading_heads
     assert "[SEP] 0.80 → 0.30" in text
     assert "content 0.20" not in text
     assert "3 more than" in text
+    (columns, first, *_) = text.split("most misleading heads\n")[1].splitlines()
+    assert columns.split()[:3] == ["head", "can", "move"]
+    assert first.split() == ["0.2", "40%", "50%", "0%", "60.0%", "10%"]
 
 
 def test_certificate_when_the_window_is_narrow_then_every_head_keeps_its_mark() -> None:
@@ -46,19 +48,41 @@ def test_head_report_when_printed_then_has_figures_ranges_and_evidence() -> None
     assert "40% of the mass" in text
     assert "all are locally unique" in text
     assert "16, 17" in text
-
-
-def test_alternatives_when_not_proved_then_print_a_warning() -> None:
-    assert "PROVED" not in printed(ALTERNATIVES)
-    assert "NOT PROVED" in printed(replace(ALTERNATIVES, polytope=replace(ALTERNATIVE, moved=1.0)))
-    assert "rounding hides" in printed(replace(ALTERNATIVES, polytope=replace(ALTERNATIVE, control=0.0)))
+    assert "60.0% (median margin 3.0e+00 × the cut)" in text
+    assert "at least 40.0% (mean of 8 rows), 50.0%" in text
 
 
 def test_length_curve_when_printed_then_has_a_row_per_length() -> None:
     lines = printed(LengthCurve((SHORT, LONG), {})).splitlines()
     assert "locally unique" in lines[1]
-    assert lines[2].split() == ["8", "1", "8.0", "0.0%", "0.0%", "1.000", "1.000", "100%", "100%"]
-    assert lines[3].split() == ["32", "1", "16.0", "40.0%", "20.0%", "0.900", "0.800", "0%", "50%"]
+    assert lines[2].split() == [
+        "8",
+        "1",
+        "8.0",
+        "0.0%",
+        "0.0%",
+        "1.000",
+        "1.000",
+        "0%",
+        "100%",
+        "100%",
+        "100.0%",
+        "100.0%",
+    ]
+    assert lines[3].split() == [
+        "32",
+        "1",
+        "16.0",
+        "40.0%",
+        "20.0%",
+        "0.900",
+        "0.800",
+        "30%",
+        "0%",
+        "50%",
+        "10.0%",
+        "90.0%",
+    ]
 
 
 def test_page_when_written_then_has_the_headline_and_the_summary() -> None:
@@ -67,11 +91,22 @@ def test_page_when_written_then_has_the_headline_and_the_summary() -> None:
     described = describe_certificate(certificate(HEAD, PARTLY))
     assert described["heads"][1]["verdict"] == "locally unique given the keys"  # the key that the page looks up
     assert described["layers"] == []
+    assert described["localRows"] == "100%"
+    assert described["misleading"]["rows"] == [("0.1", "20%", "0%", "25.0%", "100%", "60%")]
 
 
-def test_intervals_when_described_for_a_page_then_are_rows_of_rounded_numbers() -> None:
-    described = describe_intervals(replace(INTERVALS, weights=np.array([0.5000001, 0.3])))
-    assert described["rows"] == [[0, 1, 0.5, 0.25, 0.75], [0, 2, 0.3, 0.3, 0.3]]
+def test_certificate_when_it_has_an_example_then_shows_it() -> None:
+    plain = certificate(HEAD, PARTLY)
+    assert "alternative attention" not in printed(plain)
+    shown = replace(plain, example=replace(ALTERNATIVES, layer=0, head=1))
+    assert "40% of its attention moved" in printed(shown)
+    described = describe_example(shown, Arrays())
+    assert described is not None and described["sentence"] == PARTLY.sentence()
+    assert described["intervals"] == []
+    own = replace(INTERVALS, layer=0, head=1)
+    described = describe_example(shown, Arrays(), [INTERVALS, own])
+    assert described is not None and described["intervals"][0] == [0, 1, 0.5, 0.25, 0.75]
+    assert describe_example(plain, Arrays()) is None
 
 
 def test_figure_when_drawn_then_has_a_cell_per_head() -> None:

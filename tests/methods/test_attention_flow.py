@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import thalweg as tw
+from tests.families import BY_NAME
 
 SENTENCE = "a gorgeous, witty, seductive movie."
 
@@ -42,3 +43,13 @@ def test_attention_flow_when_run_then_torch_keeps_its_number_of_threads():
 def test_flow_when_raw_values_and_shares_are_requested_together_then_is_refused(bundled: tw.Subject) -> None:
     with pytest.raises(tw.InputError, match=r"receptive_field.*normalise"):
         tw.explain(bundled, SENTENCE, "attention_flow", receptive_field=True, normalise=False)
+
+
+@pytest.mark.parametrize("params", [{}, {"normalise": False}, {"receptive_field": True}])
+def test_flow_when_no_block_updates_a_token_then_it_keeps_all_of_itself(params: dict[str, bool]) -> None:
+    family = BY_NAME["bart"]
+    subject = tw.load(family.build())
+    capture = subject.capture_one(family.inputs(1, 5))
+    prefix = capture.blocks[-1].queries  # the decoder's tokens, which the first encoder block leaves alone
+    flow = tw.explain(subject, capture, "attention_flow", "all", layer=0, **params)
+    np.testing.assert_array_equal(flow.scores[prefix], np.eye(len(capture.tokens))[prefix])

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import BertConfig, BertModel
 
 import thalweg as tw
-from tests.families import BY_NAME
+from tests.families import BY_NAME, VOCABULARY, randomise
 from tests.tiny import SENTENCE, tiny_subject
 
 
@@ -50,3 +51,20 @@ def test_method_when_the_model_is_in_half_precision_then_says_so() -> None:
 def test_parameter_when_wrong_then_the_error_names_it(params: dict, words: str) -> None:
     with pytest.raises(tw.InputError, match=words):
         tw.explain(tiny_subject(), SENTENCE, "hidden_token_attribution", 0, **params)
+
+
+@pytest.mark.parametrize("rtol", [0.05, None])
+@pytest.mark.parametrize("target", [0, "all"])
+def test_method_when_no_state_depends_on_any_token_then_rows_stay_with_their_own(
+    target: Any, rtol: float | None
+) -> None:
+    config = BertConfig(
+        vocab_size=VOCABULARY, hidden_size=2, num_attention_heads=1, intermediate_size=4, num_hidden_layers=2
+    )
+    model = BertModel(config, add_pooling_layer=False).eval()
+    with torch.no_grad():
+        randomise(model, torch.Generator().manual_seed(0))
+    subject = tw.load(model)  # a norm of two numbers returns 1 and -1, whatever they are
+    result = tw.explain(subject, BY_NAME["bert"].inputs(1, 5), "hidden_token_attribution", target, rtol=rtol)
+    np.testing.assert_allclose(result.scores, np.eye(5)[list(result.positions)])
+    assert result.receipt.figures["rows without any derivative"] >= 1

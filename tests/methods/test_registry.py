@@ -22,6 +22,7 @@ from thalweg.methods.registry import (
     method,
     model_kind,
 )
+from thalweg.tokens import anonymous
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,23 @@ def test_run_when_scores_have_the_wrong_shape_then_is_refused_with_both_shapes()
         replace(TOY, function=narrow).run(captured(BY_NAME["bert"]), Target((0, 1)), Params())
 
 
+@pytest.mark.parametrize("name", ["scores", "per_layer", "errors"])
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_run_when_numbers_are_not_finite_then_is_refused_with_their_name(name: str, number: float) -> None:
+    numbers: dict[str, Any] = {
+        "scores": torch.ones(1, 12),
+        "per_layer": torch.ones(2, 12, 12),
+        "errors": torch.ones(1, 12),
+    }
+    numbers[name].view(-1)[5] = number
+
+    def broken(capture: Capture, target: Target, params: Params) -> Maps:
+        return Maps(**numbers)
+
+    with pytest.raises(tw.ProofError, match=f"toy returned NaN or infinite {name}.*float64"):
+        replace(TOY, function=broken).run(captured(BY_NAME["bert"]), Target((0,)), Params())
+
+
 @pytest.mark.usefixtures("own_registry")
 def test_decorator_when_a_name_is_taken_by_another_module_then_is_refused_with_both() -> None:
     def alti(capture: Capture, target: Target, params: Params) -> Maps:
@@ -138,3 +156,26 @@ def test_decorator_when_maps_are_cumulative_then_params_need_a_start() -> None:
     with pytest.raises(tw.InputError, match=r"'toy'.*'start'"):
         method(params=Params, traits=traits, paper="none", cost="none", guarantee="none")(toy)
     assert "toy" not in list_methods()
+
+
+@pytest.mark.parametrize("name", list_methods())
+def test_run_when_memory_is_short_then_is_refused_before_anything_is_allocated(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = captured(BY_NAME["bert"])
+
+    def unreachable(capture: Capture, target: Target, params: Params) -> Maps:
+        raise AssertionError("the method was called")
+
+    chosen = replace(list_methods()[name], function=unreachable)
+    monkeypatch.setattr("thalweg.memory.available_bytes", lambda device: 2**10)
+    with pytest.raises(tw.InputError, match=rf"^{name} of 12 tokens needs about .* MB of memory, but 0\.0 MB are"):
+        chosen.run(capture, Target((0,)), chosen.make_params({}))
+
+
+def test_memory_when_a_text_is_long_then_decompx_needs_what_was_measured() -> None:
+    capture = captured(BY_NAME["bert"])
+    long = replace(capture, tokens=anonymous(4096))  # only its length is read
+    needed = list_methods()["decompx"].memory(long) * 4
+    assert 8 * 4096**2 * capture.width * 4 == needed
+    assert list_methods()["alti"].memory(long) * 4 < 2**30

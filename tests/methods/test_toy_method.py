@@ -31,7 +31,7 @@ class Params(LogitParams):
 def equal_parts(capture: Capture, target: Target, params: Params) -> Maps:
     """The logit, divided equally among all tokens but the first, which takes the opposite sign."""
     assert capture.logits is not None
-    logit = capture.logits.max() if params.output is None else capture.logits[..., params.output].max()
+    logit = capture.logits.max() if params.output is None else capture.logits[..., int(params.output)].max()
     scores = torch.full((len(target.positions), len(capture.tokens)), float(logit) / (len(capture.tokens) - 2))
     scores[:, 0] *= -1
     return Maps(scores, figures={"sum error": 0.0})

@@ -112,3 +112,28 @@ def test_position_limit_when_read_then_is_that_of_the_architecture(
     family: str, decoder: bool, limit: int | None
 ) -> None:
     assert position_limit(BY_NAME[family].build(), decoder) == limit
+
+
+@pytest.mark.parametrize(("family", "limit"), [("bert", 64), ("roberta", 63), ("gpt2", 64), ("bart", 64)])
+def test_texts_when_truncated_then_fill_the_window_and_the_capture_says_so(family: str, limit: int) -> None:
+    plain = tiny_subject(family)
+    subject = tw.load(plain.model, plain.tokenizer, truncate=True)
+    long, short = "the cat runs " * 40, "the cat"
+    captures = subject.capture([long, short])
+    assert isinstance(captures, list)
+    assert len(captures[0].blocks[0].input) == limit
+    (note,) = [note for note in captures[0].assumed if "cut" in note]
+    assert f"to {limit} tokens" in note
+    assert not any("cut" in note for note in captures[1].assumed)
+    assert captures[0].tokens.pieces[:3] == subject.capture_one(long[:20]).tokens.pieces[:3]
+    assert_refused(plain, lambda: plain.capture([long, short]), tw.InputError, "truncate=True", "--truncate")
+
+
+def test_pair_when_truncated_then_the_longer_text_is_cut_and_both_stay() -> None:
+    subject = tw.load(tiny_subject().model, tiny_subject().tokenizer, truncate=True)
+    capture = subject.capture_one(("the cat runs " * 40, "a dog"))
+    assert len(capture.tokens) == 64
+    assert capture.tokens.pieces[-4:] == ("[SEP]", "a", "dog", "[SEP]")
+    assert "the text was cut from 125 to 64 tokens, the positions of the model" in capture.assumed
+    assert subject.identity()["truncate"] is True
+    assert "truncate" not in tiny_subject().identity()

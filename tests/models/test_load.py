@@ -157,3 +157,14 @@ def test_load_when_the_folder_has_no_tokenizer_then_the_subject_has_none(folder:
     subject = tw.load(bare)
     assert subject.tokenizer is None
     assert (subject.task, subject.name) == ("classification", str(bare))
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "mps", "nonsense", "meta", "privateuseone", "hpu", "", "cpu:x"])
+def test_load_when_the_device_does_not_exist_then_the_error_lists_those_that_do(device: str) -> None:
+    with pytest.raises(tw.InputError) as caught:
+        tw.load(device=device)
+    assert_states(caught.value, repr(device), "not available", "cpu")
+
+
+def test_load_when_the_device_is_the_cpu_then_the_model_is_there(folder: Path) -> None:
+    assert tw.load(folder, device="cpu").model.device == tw.load(folder, device=torch.device("cpu")).model.device

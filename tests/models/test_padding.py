@@ -5,8 +5,10 @@ import torch
 from torch import Tensor
 
 import thalweg as tw
-from tests.tiny import byte_level, tiny_subject
-from thalweg.models.padding import batch_of, pad_id, real_rows, right_padded
+from tests.families import MASK, PAD
+from tests.tiny import UNKNOWN, byte_level, tiny_subject, wordpiece
+from thalweg.capture.record import Blanks
+from thalweg.models.padding import batch_of, blanks_of, pad_id, real_rows, right_padded
 
 
 def tensors(**rows: list[list[int]]) -> dict[str, Tensor]:
@@ -55,3 +57,12 @@ def test_pad_id_when_model_or_tokenizer_has_one_then_is_used() -> None:
     assert pad_id(subject.model, byte_level()) == byte_level().pad_token_id
     subject.model.config.pad_token_id = -1  # some configs mark its absence so
     assert pad_id(subject.model, None) == 0
+
+
+def test_blanks_when_a_tokenizer_has_no_mask_then_are_the_unknown_token() -> None:
+    subject = tiny_subject("bert")
+    assert blanks_of(subject.model, subject.tokenizer) == Blanks(MASK, PAD, "[MASK]")
+    tokenizer = wordpiece()
+    tokenizer.mask_token = None
+    assert blanks_of(subject.model, tokenizer) == Blanks(UNKNOWN, PAD, "[UNK]")
+    assert blanks_of(subject.model, None) == Blanks(None, PAD, "none")

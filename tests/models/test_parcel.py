@@ -41,3 +41,8 @@ def test_parcel_when_weights_are_of_half_precision_then_every_bit_is_there() -> 
     assert (there.name, there.task) == (subject.name, subject.task)
     mine, other = (one.capture(SENTENCE).logits for one in (subject, there))
     assert mine is not None and other is not None and torch.equal(mine, other)
+
+
+def test_parcel_when_the_subject_truncates_then_the_unpacked_one_does_too() -> None:
+    assert unpack(pack(tw.load(tiny_subject().model, truncate=True))).truncate
+    assert not unpack(pack(tiny_subject())).truncate

@@ -3,7 +3,7 @@
 import pytest
 
 import thalweg as tw
-from tests.tiny import snapshot, tiny_subject, wordpiece
+from tests.tiny import byte_level, snapshot, tiny_subject, wordpiece
 from thalweg.models.tokenize import special_ids, tokenize, tokenize_target, tokens_from_ids
 
 
@@ -46,9 +46,29 @@ def test_special_ids_when_listed_then_leave_out_the_unknown_word() -> None:
     assert special_ids(None) == set()
 
 
+def test_unknown_text_when_tokenized_then_is_shown_as_the_model_reads_it() -> None:
+    tokens, _ = tokenize(wordpiece(), ("CC the ( CAT Unhappy",))
+    assert tokens.pieces == ("[CLS]", "[UNK]", "the", "(", "cat", "un", "happy", "[SEP]")
+    assert tokens.unknown == (False, True, False, False, False, False, False, False)
+    assert [tokens.surface(i) for i in range(1, 6)] == ["CC", None, None, "CAT", "Un"]
+    assert tokens.labels()[1] == "[UNK] ‹CC›"
+    assert [word for word, _ in tokens.word_groups()][1:6] == ["[UNK]", "the", "(", "cat", "unhappy"]
+    assert tokens.warnings() == (
+        "1 of 8 tokens is unknown to the model, which cannot tell what it stands for: [UNK] ‹CC›",
+    )
+    assert tokens_from_ids(wordpiece(), [1, 4, 5]).unknown == (False, True, False)
+
+
+def test_byte_level_text_when_tokenized_then_is_shown_without_space_marks() -> None:
+    tokens, _ = tokenize(byte_level(), ("the key is 😀",))
+    assert tokens.pieces[:3] == ("the", "Ġ", "key")
+    assert tokens.pieces[-1] == "😀"  # a byte of it
+    assert not any(tokens.unknown) and not tokens.warnings()
+
+
 @pytest.mark.usefixtures("as_a_user")
 def test_unknown_words_when_there_are_no_others_then_are_captured_as_words() -> None:
     subject = tiny_subject()
     before = snapshot(subject.model)
-    assert subject.capture("zzz qqq").tokens.pieces == ("[CLS]", "zzz", "qqq", "[SEP]")
+    assert subject.capture("zzz qqq").tokens.pieces == ("[CLS]", "[UNK]", "[UNK]", "[SEP]")
     assert snapshot(subject.model) == before

@@ -7,7 +7,7 @@ import torch
 
 import thalweg as tw
 from tests.probing.corpus import same_mlps, sentences
-from thalweg.files.run_folder import HEADER, LOCK, RunFolder
+from thalweg.files.run_folder import DIGESTS, HEADER, LOCK, RunFolder
 from thalweg.probing import learning, mlp
 from thalweg.probing.learning import MLPS
 from thalweg.probing.probe import probe
@@ -36,7 +36,7 @@ def test_mlps_when_interrupted_after_a_checkpoint_then_resume_to_the_same_probes
         with pytest.raises(KeyboardInterrupt):
             probe(bert, TEXTS, kinds=("linear", "mlp"), folder=tmp_path)
     assert same_mlps(probe(bert, TEXTS, kinds=("linear", "mlp"), folder=tmp_path), uninterrupted)
-    assert {path.name for path in tmp_path.iterdir()} == {RESULT, HEADER, LOCK}
+    assert {path.name for path in tmp_path.iterdir()} == {RESULT, HEADER, LOCK, DIGESTS}
 
 
 def test_sums_when_interrupted_then_resume_to_the_same_maps(

@@ -1,5 +1,6 @@
 """Probes from texts to rates: facts that hold for any model, and the run folder."""
 
+import resource
 import signal
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from tokenizers import normalizers
 import thalweg as tw
 from tests.probing.corpus import same_mlps, sentences
 from tests.tiny import SENTENCE, tiny_subject
-from thalweg.files.run_folder import HEADER
+from thalweg.errors import DamagedFileWarning
+from thalweg.files.run_folder import DIGESTS, HEADER, LOCK
 from thalweg.probing import mlp
 from thalweg.probing.probe import probe
 from thalweg.probing.result import RESULT, Probes
@@ -129,6 +131,31 @@ def test_folder_when_it_holds_other_files_then_is_refused(bert: tw.Subject, tmp_
     with pytest.raises(tw.InputError, match=r"not part of a probe run \(probes\.safetensors\)"):
         probe(bert, TEXTS, kinds=("identity",), folder=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [RESULT]
+
+
+def test_run_when_the_disk_is_full_then_the_error_explains_it_and_no_draft_is_left(
+    bert: tw.Subject, tmp_path: Path
+) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
+    try:
+        with pytest.raises(tw.InputError, match=r"cannot write to .*large.*resumes"):
+            probe(bert, TEXTS, kinds=("linear",), folder=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert {file.name for file in tmp_path.iterdir()} == {HEADER, LOCK, DIGESTS}
+
+
+def test_result_when_damaged_then_is_refused_by_load_and_fitted_again(bert: tw.Subject, tmp_path: Path) -> None:
+    first = probe(bert, TEXTS, kinds=("linear",), folder=tmp_path)
+    content = bytearray((tmp_path / RESULT).read_bytes())
+    content[-9] ^= 1
+    (tmp_path / RESULT).write_bytes(content)
+    with pytest.raises(tw.InputError, match=r"probes\.safetensors is damaged"):
+        Probes.load(tmp_path)
+    with pytest.warns(DamagedFileWarning, match=r"probes\.safetensors is damaged"):
+        assert probe(bert, TEXTS, kinds=("linear",), folder=tmp_path).to_dict() == first.to_dict()
+    assert Probes.load(tmp_path).to_dict() == first.to_dict()
 
 
 WRITER = """

@@ -4,8 +4,8 @@ import pytest
 
 import thalweg as tw
 from tests.real.models import minilm, smollm
+from thalweg.decompose.edits import OPERATORS, Operator
 from thalweg.faithfulness.case import make_case
-from thalweg.faithfulness.operators import OPERATORS, Operator
 
 pytestmark = pytest.mark.real
 PAIR = tw.BenchExample("The keys to the old cabinet", cue=((4, 8),), good="are", bad="is")

@@ -13,10 +13,10 @@ SENTENCE = "The keys to the cabinet are on the table, and nobody knows who put t
 REACTION = [12, 20, 31, 40, 22, 17, 13]
 
 
-LOGIT_METHODS = [name for name, method in tw.list_methods().items() if method.traits.explains_logit]
+SUMMING_METHODS = [name for name, method in tw.list_methods().items() if method.traits.sums_to_logit]
 
 
-@pytest.mark.parametrize("method", LOGIT_METHODS)
+@pytest.mark.parametrize("method", SUMMING_METHODS)
 def test_parts_when_summed_then_are_the_logit_of_a_trained_model(method: str) -> None:
     for subject, text in ((smollm(), "The keys to the cabinet"), (reactions(), REACTION)):
         result = tw.explain(subject, text, method)

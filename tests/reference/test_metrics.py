@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.faithfulness.cases import metric_value, ranking_of, tiny_case
+from thalweg.decompose.edits import OPERATORS, Operator
 from thalweg.faithfulness.case import Case, Ranking, make_case
 from thalweg.faithfulness.examples import BenchExample
-from thalweg.faithfulness.operators import OPERATORS, Operator
 
 FAMILIES = ("bert", "roberta", "gpt2", "electra")
 

@@ -136,19 +136,25 @@ def as_norm(module: Any) -> Norm:
 
 
 def attention(twin: Twin, number: int, states: list[Vectors], i: int, biases: str) -> Vectors:
-    """Σ_h Σ_j α_ij^h W_O^h (W_V^h x_{j⇐k} + …) + b_O for every source k, the residual not included."""
+    """z_{i⇐k} = Σ_h Σ_j α_ij^h W_O^h W_V^h x_{j⇐k}, then b_Att = W_O b_V + b_O spread by |b_Att · z_{i⇐k}|.
+
+    Equations 3 to 6 of the paper, for every source k; the residual is not included.
+    """
     layer, block = twin.layers[number], twin.capture.blocks[number]
     weights, projection = block.weights().double(), block.projection.double()
     matrix, bias = twin.value(layer)
     mixed = [torch.zeros(projection.shape[-1], dtype=torch.float64) for _ in states[0]]
     for j, parts in enumerate(states):
         inputs = parts if twin.post_norm else norm(twin.first(layer), parts, total(parts), biases)
-        values = add_bias([matrix @ part for part in inputs], bias, biases)
-        for k, value in enumerate(values):
-            heads = value.reshape(-1, projection.shape[1])
+        for k, part in enumerate(inputs):
+            heads = (matrix @ part).reshape(-1, projection.shape[1])
             for h in range(len(projection)):
                 mixed[k] = mixed[k] + weights[h, i, j] * (heads[h * len(heads) // len(projection)] @ projection[h])
-    return add_bias(mixed, block.bias, biases)
+    if block.bias is None:
+        assert bias is None, "no twin has a value bias alone"
+        return mixed
+    assert bias is not None
+    return add_bias(mixed, block.bias.double() + projection.flatten(0, 1).T @ bias, biases)
 
 
 def decompx(twin: Twin, output: int, biases: str) -> Vectors:

@@ -41,7 +41,7 @@ def test_payload_when_read_back_then_holds_scores_maps_heads_and_receipts(bundle
     own = tw.mixing(bundled, TEXT, methods=["alti"]).own["alti"]
     np.testing.assert_allclose(data["mixing"]["alti"]["own"], own, atol=1e-6)
     assert data["certificate"]["counts"] == dict(tw.trust(bundled, TEXT).counts())
-    assert {check["name"] for check in data["methods"][0]["receipt"]["checks"]} == {"parity", "sum of parts"}
+    assert {check["name"] for check in data["methods"][0]["receipt"]["checks"]} == {"parity", "sum of parts", "chain"}
     assert [entry["layer"] for entry in data["maps"]] == [0, 1, 2, 3]
     weights = report.heads[1].weights.unpacked()
     np.testing.assert_allclose(rows_of(data["maps"][1]["weights"], buffer), weights)

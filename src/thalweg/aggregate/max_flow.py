@@ -149,6 +149,10 @@ def _checked_layers(capacities: Iterable[Any]) -> Layers:
             )
         if not layer.min() >= 0:  # NaN as well
             raise InputError(f"capacities[{number}] must be at least 0, got {layer.min()}")
+    with np.errstate(over="ignore"):
+        total = sum(float(layer[np.isfinite(layer)].sum()) for layer in layers)
+    if not np.isfinite(total):
+        raise InputError("finite capacities must have a finite sum, got numbers that overflow; scale them down")
     return layers
 
 

@@ -21,11 +21,13 @@ from thalweg.capture.target import TargetLike, find_target
 from thalweg.errors import InputError
 from thalweg.methods.registry import Chain, Maps, Traits, find_method
 from thalweg.models.encode import ModelInput
+from thalweg.models.prediction import prediction
 from thalweg.models.subject import Subject
 from thalweg.receipt import Receipt
 from thalweg.tokens import Tokens, anonymous
 
 DEFAULT_METHOD = "alti"  # the evidence is in docs/choosing_a_method.md
+LOGIT_OPTIONS = ("output", "foil")  # of the methods that explain a logit
 COMPARED_METHODS = ("raw_attention", "attention_rollout", "alti")
 
 
@@ -49,14 +51,14 @@ def explain(
     (1, 1.0)
     """
     chosen = find_method(method)
-    options = chosen.make_params(params)
+    options = _with_numbers(subject, chosen.make_params(params))
     capture = subject.capture_one(text)
     goal = find_target(capture, target)
     maps = chosen.run(capture, goal, options)
 
     scores, errors = _array(maps.scores), None if maps.errors is None else _array(maps.errors)  # [target source]
     targets = capture.tokens.select(goal.positions)
-    assumed = (*maps.assumed, *_chosen_outputs(subject, options))
+    assumed = (*capture.assumed, *maps.assumed, *_chosen_outputs(subject, options))
     if goal.pooled:  # one prediction read from all positions becomes one row
         scores, errors = scores.mean(0, keepdims=True), None if errors is None else errors.mean(0, keepdims=True)
         targets = _pooled_target(targets)
@@ -70,9 +72,9 @@ def explain(
         positions=(POOLED,) if goal.pooled else goal.positions,
         method=method,
         params=asdict(options),
-        receipt=Receipt(block_checks(capture.blocks, maps.parity), dict(maps.figures), assumed),
+        receipt=Receipt(block_checks(capture.blocks, maps.parity), dict(maps.figures), assumed, capture.learnt),
         provenance=capture.provenance,
-        prediction=subject.output_name(goal.output) if goal.positions == capture.readout else None,
+        answer=prediction(subject, capture, goal, _chosen(options)) if goal.positions == capture.readout else None,
         chain=_chain(chosen.traits, maps, len(capture.tokens)),
     )
 
@@ -89,10 +91,17 @@ def compare(
     >>> tw.compare(tw.load(), "a witty movie.", ["raw_attention", "alti"]).methods
     ('raw_attention', 'alti')
     """
-    if isinstance(methods, str) or not isinstance(methods, Sequence) or not 2 <= len(set(methods)) == len(methods):
-        raise InputError(f"compare needs a list of two or more different methods, got {methods!r}")
+    check_compared(methods)
     capture = subject.capture_one(text)
     return Comparison(tuple(explain(subject, capture, name, target) for name in methods))
+
+
+def check_compared(methods: Sequence[str] = COMPARED_METHODS) -> None:
+    """Raise unless these are the names of two or more different methods."""
+    if isinstance(methods, str) or not isinstance(methods, Sequence) or not 2 <= len(set(methods)) == len(methods):
+        raise InputError(f"compare needs a list of two or more different methods, got {methods!r}")
+    for name in methods:
+        find_method(name)
 
 
 def _array(scores: Tensor) -> ScoreArray:
@@ -101,10 +110,21 @@ def _array(scores: Tensor) -> ScoreArray:
 
 def _chosen_outputs(subject: Subject, options: Any) -> Iterator[str]:
     """Assumptions of methods that explain a logit: an output or foil other than the model's own choice."""
-    for name in ("output", "foil"):
+    for name in LOGIT_OPTIONS:
         output = getattr(options, name, None)
         if output is not None:
             yield f"the {name} was chosen by the caller: {subject.output_name(output)}"
+
+
+def _chosen(options: Any) -> tuple[int, ...]:
+    """The numbers of the outputs that the caller chose."""
+    return tuple(output for name in LOGIT_OPTIONS if (output := getattr(options, name, None)) is not None)
+
+
+def _with_numbers(subject: Subject, options: Any) -> Any:
+    """The parameters of a method, with numbers instead of the names of classes and tokens."""
+    named = {name: value for name in LOGIT_OPTIONS if isinstance(value := getattr(options, name, None), str)}
+    return replace(options, **{name: subject.output_number(value) for name, value in named.items()})
 
 
 def _pooled_target(targets: Tokens) -> Tokens:

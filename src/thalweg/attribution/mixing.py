@@ -29,18 +29,15 @@ def mixing(
     """Measure the share of each token that stays its own, and the shares of neighbours and kinds of tokens, by layer.
 
     The maps lead from the embeddings to each layer (steps between layers are multiplied), or with start="layer" from
-    the previous layer. A list of texts gives means over all their tokens.
+    the previous layer. A list of texts or pairs of texts gives means over all their tokens.
 
     >>> import thalweg as tw
     >>> report = tw.mixing(tw.load(), "a witty movie.", methods=["alti"])
     >>> report.own["alti"].shape
     (4,)
     """
-    if start not in get_args(Start):
-        raise InputError(f"start must be one of {', '.join(get_args(Start))}, got {start!r}")
-    if isinstance(methods, str) or not methods or len(set(methods)) < len(methods):
-        raise InputError(f"mixing needs a list of one or more different methods, got {methods!r}")
-    several = isinstance(text, list) and text and all(isinstance(entry, str) for entry in text)
+    check_mixing(methods, start)
+    several = isinstance(text, list) and text and all(isinstance(entry, str | tuple) for entry in text)
     texts: list[ModelInput | Capture] = list(text) if several else [text]  # pyright: ignore[reportArgumentType]
     sums: dict[str, MixingSums] = {}
     tokens, layers, provenance = 0, (), {}
@@ -53,13 +50,28 @@ def mixing(
                 attribution = _explain_all(subject, capture, name, start)
                 maps = maps_from(capture, attribution, start)
                 if maps is None:
-                    raise InputError(f"{name} has no map for every layer; choose methods that have one")
+                    raise _no_maps(name)
                 sums.setdefault(name, MixingSums(len(maps))).add(
                     maps, capture.tokens, capture.updated_tokens(), attribution.receipt
                 )
             report(done, len(texts))
     means = {name: total.means() for name, total in sums.items()}
     return Mixing(means, layers, start, len(texts), tokens, dict(provenance))
+
+
+def check_mixing(methods: Sequence[str] = MIXING_METHODS, start: Start = "embeddings") -> None:
+    """Raise unless these are the names of different methods that have a map for every layer."""
+    if start not in get_args(Start):
+        raise InputError(f"start must be one of {', '.join(get_args(Start))}, got {start!r}")
+    if isinstance(methods, str) or not methods or len(set(methods)) < len(methods):
+        raise InputError(f"mixing needs a list of one or more different methods, got {methods!r}")
+    for name in methods:
+        if find_method(name).traits.layer_maps is None:
+            raise _no_maps(name)
+
+
+def _no_maps(name: str) -> InputError:
+    return InputError(f"{name} has no map for every layer; choose methods that have one")
 
 
 def _explain_all(subject: Subject, capture: Capture, method: str, start: Start) -> Attribution:

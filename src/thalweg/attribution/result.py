@@ -13,6 +13,7 @@ from thalweg.errors import InputError, MissingExtraError
 from thalweg.indices import check_index
 from thalweg.jsonable import jsonable
 from thalweg.methods.registry import Chain
+from thalweg.models.prediction import Outcome, Prediction
 from thalweg.ranks import centred_ranks, correlations
 from thalweg.receipt import Receipt
 from thalweg.tokens import Tokens
@@ -35,8 +36,8 @@ class Attribution:
     them, and for a target whose own column was dropped.
 
     `errors` are half widths of the scores' error bars (95 %), if the method estimates them. `per_layer` are the maps
-    [layer target source] that `chain` combines into the scores. `prediction` is the model's output if the target is
-    the position where it is read.
+    [layer target source] that `chain` combines into the scores. `answer` holds the model's
+    most probable outputs if the target is the position where they are read.
     """
 
     scores: ScoreArray
@@ -47,7 +48,7 @@ class Attribution:
     params: Mapping[str, Any]
     receipt: Receipt
     provenance: Mapping[str, str]
-    prediction: str | None = None
+    answer: Prediction | None = None
     per_layer: LayerArray | None = None
     errors: ScoreArray | None = None
     chain: Chain | None = None
@@ -61,6 +62,25 @@ class Attribution:
                 object.__setattr__(self, name, array)
         for name in ("params", "provenance"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    @property
+    def prediction(self) -> str | None:
+        """The name of the model's most probable output, if the target is the position where it is read."""
+        return None if self.answer is None else self.answer.name
+
+    @property
+    def explained(self) -> Outcome | None:
+        """The output that the scores are about: the model's answer, or the one that the caller chose."""
+        if self.answer is None:
+            return None
+        output = self.params.get("output")
+        return self.answer.outcomes[0] if output is None else self.answer.find(output)
+
+    @property
+    def foil(self) -> Outcome | None:
+        """The output that the explained one is compared with, if the caller chose one."""
+        output = self.params.get("foil")
+        return None if self.answer is None or output is None else self.answer.find(output)
 
     @property
     def row_sum_error(self) -> float:
@@ -97,7 +117,8 @@ class Attribution:
         """The largest sources of one target (a row number), by absolute score."""
         row = self.scores[check_index("target", target, len(self.targets), negative=True)]
         largest = np.argsort(-np.abs(row), kind="stable")[:count]
-        return [(self.sources.pieces[i], float(row[i])) for i in largest]
+        labels = self.sources.labels()
+        return [(labels[i], float(row[i])) for i in largest]
 
     def by_segment(self) -> Float[np.ndarray, "target segment"]:
         """Sum of scores over each text: for an encoder-decoder, the source and the target prefix."""
@@ -134,13 +155,15 @@ class Attribution:
             import pandas
         except ImportError as error:
             raise MissingExtraError("to_pandas needs pandas: install thalweg[data]") from error
-        targets, sources = np.indices(self.scores.shape).reshape(2, -1)
+        targets, sources = np.indices(self.scores.shape).reshape(2, -1).tolist()
         return pandas.DataFrame(
             {
                 "target": targets,
                 "target_token": [self.targets.pieces[i] for i in targets],
                 "source": sources,
                 "source_token": [self.sources.pieces[i] for i in sources],
+                "source_text": [self.sources.surface(i) or self.sources.pieces[i] for i in sources],
+                "source_unknown": [self.sources.unknown[i] for i in sources],
                 "score": self.scores.ravel(),
             }
         )
@@ -173,7 +196,8 @@ class Attribution:
 
         layers = None if self.per_layer is None else self.per_layer.tolist()
         errors = None if self.errors is None else self.errors.tolist()
-        return {**header(self), "scores": self.scores.tolist(), "errors": errors, "per_layer": layers}
+        tokens = {"source_labels": list(self.sources.labels()), "warnings": list(self.sources.warnings())}
+        return {**header(self), **tokens, "scores": self.scores.tolist(), "errors": errors, "per_layer": layers}
 
     def save(self, path: "str | Path") -> None:
         """Write a safetensors file, with everything but the arrays in its header."""
@@ -252,4 +276,5 @@ def _merged(tokens: Tokens, groups: list[tuple[str, list[int]]]) -> Tokens:
         pieces=tuple(label for label, _ in groups),
         ids=tuple(tokens.ids[p[0]] if len(p) == 1 else None for _, p in groups),
         spans=tuple(span(positions) for _, positions in groups),
+        unknown=tuple(any(tokens.unknown[p] for p in positions) for _, positions in groups),
     )

@@ -1,17 +1,16 @@
 """Attributions, comparisons and mixing in a terminal, as an HTML page and as a figure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from thalweg.attribution.mixing_result import DISTANCES, Mixing
-from thalweg.attribution.packed import describe, headline, pack_attribution
+from thalweg.attribution.packed import describe, describe_answer, evidence, headline, pack_attribution
 from thalweg.attribution.result import Attribution, Comparison
-from thalweg.drawing.escaping import printable
 from thalweg.drawing.figures import (
     BLUE,
     MAX_BARS,
@@ -26,8 +25,9 @@ from thalweg.drawing.figures import (
 )
 from thalweg.drawing.page import report_page
 from thalweg.drawing.payload import Arrays
-from thalweg.drawing.terminal import SHADES, Fitted, receipt_text, shade
+from thalweg.drawing.terminal import SHADES, Fitted, receipt_text, shade, shown
 from thalweg.methods.registry import list_methods
+from thalweg.printable import printable, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,22 +43,23 @@ def page(attributions: Sequence[Attribution]) -> str:
     first, arrays = attributions[0], Arrays()
     packed = [pack_attribution(attribution) for attribution in attributions]
     parts = {
-        "prediction": None if first.prediction is None else printable(first.prediction),
+        "answer": describe_answer(first.answer),
         "methods": [describe(entry, arrays) for entry in packed],
         "provenance": dict(first.provenance),
         "leftOut": ["heads, their certificate and mixing: use thalweg report"],
     }
     initial = first.positions[:1]
-    title = headline(packed, first.sources, initial, first.prediction)
+    title = headline(packed, first.sources, initial, first.answer)
     return report_page(first.sources, initial, title, parts, arrays)
 
 
+@shown
 def attribution_text(attribution: Attribution) -> RenderableType:
     parts: list[RenderableType] = [_heading(attribution)]
     for row in range(len(attribution.targets)):
         if len(attribution.targets) > 1:
             parts.append(Text(f"\ntarget {row}: {printable(attribution.targets.pieces[row])}", "bold"))
-        parts.append(shaded(attribution, row))
+        parts += [*_evidence(attribution, row), shaded(attribution, row)]
         parts.append(
             Fitted(*(_bars(attribution, row, longest) for longest in BAR_CHARACTERS))
             if len(attribution.targets) == 1
@@ -68,22 +69,23 @@ def attribution_text(attribution: Attribution) -> RenderableType:
     return Group(*parts)
 
 
+@shown
 def comparison_text(comparison: Comparison) -> RenderableType:
     first = comparison.attributions[0]
     parts: list[RenderableType] = [_heading(first, method=False)]
     for attribution in comparison.attributions:
-        parts.append(Text(f"\n{attribution.method}", "bold"))
+        parts.append(Text(f"\n{printable(attribution.method)}", "bold"))
         for row in range(len(attribution.targets)):
-            parts += [shaded(attribution, row), _largest_line(attribution, row)]
+            parts += [*_evidence(attribution, row), shaded(attribution, row), _largest_line(attribution, row)]
         parts.append(receipt_text(attribution.receipt, attribution.row_sum_error))
     return Group(*parts, Text(), _agreement(comparison))
 
 
 def _agreement(comparison: Comparison) -> Fitted:
     """Methods against methods; with numbers instead of names in a narrow window, and as a list in a narrower one."""
-    names, agreement = comparison.methods, comparison.agreement()
+    names, agreement = [Text(printable(name)) for name in comparison.methods], comparison.agreement()
     cells = [["–" if np.isnan(v) else f"{v:+.2f}" for v in row] for row in agreement]
-    wide = Table("rank agreement", *names, box=None, header_style="dim")
+    wide = Table("rank agreement", *map(Column, names), box=None, header_style="dim")
     narrow = Table(
         "", "rank agreement", *(str(number + 1) for number in range(len(names))), box=None, header_style="dim"
     )
@@ -97,13 +99,15 @@ def _agreement(comparison: Comparison) -> Fitted:
     return Fitted(wide, narrow, pairs)
 
 
+@shown
 def mixing_text(mixing: Mixing) -> RenderableType:
     extent = "from the embeddings to each layer" if mixing.start == "embeddings" else "in each layer"
     heading = Text(f"mixing of tokens {extent}", "bold")
     texts = "one text" if mixing.texts == 1 else f"{mixing.texts} texts"
     heading.append(f"\nmodel {printable(mixing.provenance['model'])}   {texts}, {mixing.tokens} tokens", "dim")
     parts: list[RenderableType] = [heading]
-    for method, figures in mixing.figures.items():
+    for name, figures in mixing.figures.items():
+        method = Text(printable(name))
         before = {"own": figures.own, "not own": figures.not_own}
         near = dict(zip(DISTANCES, figures.by_distance.T, strict=True))
         after = dict(zip(("special", "punct.", "content"), figures.by_kind.T, strict=True))
@@ -117,7 +121,7 @@ def mixing_text(mixing: Mixing) -> RenderableType:
     return Group(*parts, Text(meaning, "dim"))
 
 
-def _shares(title: str | None, columns: Mapping[str, np.ndarray]) -> Table:
+def _shares(title: Text | None, columns: Mapping[str, np.ndarray]) -> Table:
     """Shares in per cent, one row per layer."""
     table = Table("", *columns, box=None, header_style="dim", padding=(0, 1, 0, 0), title=title, title_justify="left")
     for number, shares in enumerate(zip(*columns.values(), strict=True)):
@@ -130,7 +134,7 @@ def shaded(attribution: Attribution, row: int) -> Text:
     scores = attribution.scores[row].tolist()
     largest = max(1e-12, *map(abs, scores))
     text = Text()
-    for piece, score in zip(attribution.sources.pieces, scores, strict=True):
+    for piece, score in zip(attribution.sources.labels(), scores, strict=True):
         strength = round(SHADES * abs(score) / largest)
         text.append(printable(piece), shade(strength, score < 0))
         text.append(" ")
@@ -140,20 +144,34 @@ def shaded(attribution: Attribution, row: int) -> Text:
 def _heading(attribution: Attribution, method: bool = True) -> Text:
     text = Text()
     if method:
-        text.append(attribution.method, "bold")
+        text.append(printable(attribution.method), "bold")
         known = list_methods().get(attribution.method)  # None if the method is not installed
         defaults = {entry.name: entry.default for entry in known.options} if known else {}
-        chosen = ", ".join(f"{k}={v}" for k, v in attribution.params.items() if v != defaults.get(k))
+        chosen = ", ".join(visible(f"{k}={v}") for k, v in attribution.params.items() if v != defaults.get(k))
         text.append(f" ({chosen})\n" if chosen else "\n", "dim")
     text.append(f"model {printable(attribution.provenance['model'])}", "dim")
-    if attribution.prediction is not None:
+    if attribution.answer is not None:
         text.append("   prediction ")
-        text.append(printable(attribution.prediction), "bold")
+        text.append(printable(str(attribution.answer.outcomes[0])), "bold")
+        if attribution.answer.runners_up:
+            others = ", ".join(map(str, attribution.answer.runners_up))
+            text.append(f" before {printable(others)}")
         if len(attribution.targets) == 1:
             text.append(f"   read at {printable(attribution.targets.pieces[0])}")
     elif len(attribution.targets) == 1:
-        text.append(f"   target {printable(attribution.targets.pieces[0])}")
+        text.append(f"   target {printable(attribution.targets.labels()[0])}")
+    for warning in attribution.sources.warnings():
+        text.append(f"\nwarning: {printable(warning)}", "yellow")
     return text
+
+
+def _evidence(attribution: Attribution, row: int) -> Iterator[Text]:
+    """What speaks for the explained output and what against it, if scores are signed."""
+    scores, explained, foil = attribution.scores[row], attribution.explained, attribution.foil
+    if (scores < 0).any():
+        name = printable(attribution.targets.labels()[row] if explained is None else str(explained))
+        name += "" if foil is None else f" rather than {printable(str(foil))}"
+        yield Text(printable(evidence(scores, attribution.sources.labels(), name)), "bold")
 
 
 def _bars(attribution: Attribution, row: int, longest: int) -> Table:
@@ -173,7 +191,7 @@ def _largest_line(attribution: Attribution, row: int) -> Text:
 
 
 def attribution_figure(attribution: Attribution) -> "Figure":
-    labels = [label(piece) for piece in attribution.sources.pieces]
+    labels = [label(piece) for piece in attribution.sources.labels()]
     if len(attribution.targets) > 1:
         figure = new_figure(*map_size(attribution.scores))
         heat_map(figure, figure.subplots(), attribution.scores, attribution.targets.pieces, labels, attribution.method)
@@ -209,6 +227,7 @@ def comparison_figure(comparison: Comparison) -> "Figure":
 
 def about(attribution: Attribution, method: bool = True) -> str:
     """The title of a figure: the method, and the prediction or token that it explains."""
-    target = attribution.targets.pieces[0] if attribution.prediction is None else f"prediction {attribution.prediction}"
+    answer = attribution.answer
+    target = attribution.targets.labels()[0] if answer is None else f"prediction {answer.outcomes[0]}"
     title = label(target, ABOUT_CHARACTERS)
     return f"{attribution.method}: {title}" if method else title

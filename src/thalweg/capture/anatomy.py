@@ -13,12 +13,15 @@ from thalweg.capture.missing import Missing
 from thalweg.capture.observe import Tap
 from thalweg.capture.record import Role
 
-Pooling = Literal["first", "last", "all"]
+Pooling = Literal["first", "last", "all", "other"]  # all: alike; other: several positions in another way
 
 
 @dataclass(frozen=True)
 class Anatomy:
-    """The wiring of all blocks, where hidden states are seen, and which positions the logits are read from."""
+    """The wiring of all blocks, where hidden states are seen, and which positions the logits are read from.
+
+    `positional` are the computations that treat positions differently; None until the model has been audited.
+    """
 
     blocks: tuple[BlockWiring, ...]
     roles: tuple[Role, ...]
@@ -26,14 +29,21 @@ class Anatomy:
     through_registry: bool
     stream: StreamWiring | Missing
     states: StateTaps
+    positional: frozenset[tuple[str, tuple[str, int]]] | None = None
+
+    @property
+    def treats_positions_alike(self) -> bool:
+        """Whether a state leads to the same results at every position, but for the rotation of queries and keys."""
+        known = self.positional
+        return known is not None and all(quantity in ("queries", "keys", "weights") for quantity, _ in known)
 
     @property
     def taps(self) -> set[Tap]:
-        """The taps that proving the blocks needs."""
+        """The taps that proving the blocks and their chain needs."""
         return {
             tap
             for wiring in self.blocks
-            for tap in (wiring.residual, wiring.total, wiring.parallel, wiring.output)
+            for tap in (wiring.residual, wiring.total, wiring.parallel, wiring.output, *self.states.ends)
             if tap is not None
         }
 

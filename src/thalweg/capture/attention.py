@@ -80,7 +80,7 @@ _switched: dict[int, tuple[PreTrainedConfig, str | None, int]] = {}  # id -> con
 @contextmanager
 def intercepted(model: nn.Module, handler: Handler) -> Iterator[None]:
     """Route every attention call that this thread makes on `model` through `handler`."""
-    configs = _configs(model)
+    configs = configs_of(model)
     token = _handler.set(handler)
     entered: list[PreTrainedConfig] = []
     try:
@@ -94,7 +94,8 @@ def intercepted(model: nn.Module, handler: Handler) -> Iterator[None]:
         _handler.reset(token)
 
 
-def _configs(model: nn.Module) -> list[PreTrainedConfig]:
+def configs_of(model: nn.Module) -> list[PreTrainedConfig]:
+    """All configs of a model and of its parts."""
     configs: dict[int, PreTrainedConfig] = {}
 
     def add(config: object) -> None:

@@ -1,4 +1,4 @@
-"""The checks behind every result: parity and sum of parts of the blocks it used."""
+"""The checks behind every result: parity, sum of parts and chain of the blocks it used."""
 
 from collections.abc import Iterable
 
@@ -7,11 +7,15 @@ from thalweg.receipt import Check
 
 
 def block_checks(blocks: Iterable[Block], parity: tuple[float, ...] = ()) -> dict[str, Check]:
-    """Parity and sum of parts of these blocks; `parity` overrides the blocks' own where other rows were read."""
+    """The checks of these blocks; `parity` overrides the blocks' own where other rows were read."""
     blocks = tuple(blocks)
-    return {
+    checks = {
         "parity": Check(
             parity or tuple(block.parity for block in blocks), max(block.parity_tolerance for block in blocks)
         ),
         "sum_of_parts": Check(tuple(block.sum_error for block in blocks), max(block.tolerance for block in blocks)),
     }
+    chain = tuple(block.chain_error for block in blocks if block.chain_error is not None)
+    if chain:
+        checks["chain"] = Check(chain, max(block.chain_tolerance for block in blocks))
+    return checks

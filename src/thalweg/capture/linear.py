@@ -47,7 +47,8 @@ def as_affine(module: nn.Module, dtype: torch.dtype, device: torch.device) -> Af
     """The affine map of a module that has a weight matrix, whatever its class."""
     weight = getattr(module, "weight", None)
     assert isinstance(weight, Tensor)
-    return Affine(*read_affine(module, getattr(module, "in_features", weight.shape[-1]), dtype, device))
+    width = weight.shape[0] if isinstance(module, Conv1D) else weight.shape[-1]
+    return Affine(*read_affine(module, getattr(module, "in_features", width), dtype, device))
 
 
 def _detached(parameter: Tensor | None) -> Tensor | None:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -11,7 +11,10 @@ from torch import Tensor, nn
 
 from thalweg.capture.attention import Call, Handler, intercepted
 from thalweg.capture.functions import intercepted_functions
+from thalweg.capture.interrupts import held_interrupts
 from thalweg.errors import InputError, ThalwegError
+
+COPIED = 2**20  # numbers of an option, above which it is kept without a copy
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def watch(
     def attend(call: Call) -> tuple[Tensor, Tensor | None]:
         output, weights = handle(call) if handle else call.run()
         if edit is None:
-            record.calls.append((record.tick(), call, output))
+            record.calls.append((record.tick(), _kept_as_it_is(call), output))
         return output, weights
 
     names = None if wanted is None else {tap.module for tap in wanted}
@@ -100,9 +103,10 @@ def watch(
     else:
         batch = next(len(value) for value in inputs.values() if isinstance(value, Tensor))
         attention = intercepted_functions(batch, attend)
-    with _hooks(model, names, see), attention:
+    with held_interrupts() as interrupts, _hooks(model, names, see), attention:
         try:
-            record.result = model(**inputs)
+            with interrupts.allowed():
+                record.result = model(**inputs)
         except StopPassError:
             pass
         except (IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
@@ -113,6 +117,15 @@ def watch(
     return record
 
 
+def _kept_as_it_is(call: Call) -> Call:
+    """The call with copies of its small tensors, since some modules write to their own parameters during a pass."""
+    options = {
+        name: value.clone() if isinstance(value, Tensor) and value.numel() < COPIED else value
+        for name, value in call.options.items()
+    }
+    return replace(call, options=options)
+
+
 @contextmanager
 def _hooks(model: nn.Module, names: set[str] | None, see: Edit) -> Iterator[None]:
     """Hook the named modules (None: all); the hooks act only in the thread that set them."""
@@ -121,7 +134,7 @@ def _hooks(model: nn.Module, names: set[str] | None, see: Edit) -> Iterator[None
     try:
         for name, module in model.named_modules():
             if names is None or name in names:
-                hooks = _ModuleHooks(name, see, thread)
+                hooks = ModuleHooks(name, see, thread)
                 handles.append(module.register_forward_pre_hook(hooks.before, with_kwargs=True))
                 handles.append(module.register_forward_hook(hooks.after))
         yield
@@ -130,7 +143,7 @@ def _hooks(model: nn.Module, names: set[str] | None, see: Edit) -> Iterator[None
             handle.remove()
 
 
-class _ModuleHooks:
+class ModuleHooks:
     """The two hooks of one module: they show its arguments and results to `see`."""
 
     def __init__(self, name: str, see: Edit, thread: int) -> None:

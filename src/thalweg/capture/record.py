@@ -1,8 +1,8 @@
 """Captures: frozen records of one forward pass of one example, without padding."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -173,6 +173,8 @@ class Block:
     parity: float
     sum_error: float
     tolerance: float
+    chain_error: float | None = None  # None if the chain was not proved on this pass
+    chain_tolerance: float = 0.0
     heads_added: bool = False  # heads are added before one shared projection, not concatenated
 
     @property
@@ -195,21 +197,42 @@ class Block:
         return torch.cat([weights for _, weights, _ in self.rows()], 1)
 
 
+@dataclass(frozen=True)
+class Blanks:
+    """Token ids that replace removed tokens. `mask` is None if the tokenizer has no token for it; `label` names it."""
+
+    mask: int | None
+    pad: int
+    label: str
+
+
+@dataclass(frozen=True, eq=False)
+class Rerun:
+    """The inputs of a pass by name, padding included, and how to run the model, unwatched, on edited ones."""
+
+    inputs: Mapping[str, Tensor]
+    blanks: Blanks
+    run: Callable[[Mapping[str, Tensor]], Any]
+
+
 @dataclass(frozen=True, eq=False)
 class Capture:
     """A verified record of one forward pass for one example.
 
     `tokens` are all positions of the pass; those of an encoder-decoder are the source text followed by the target
-    text. `blocks` are in execution order. `replay(handler, copies=1)` runs the same pass again with `handler`
-    deciding what each attention call returns.
+    text. `blocks` are in execution order. `replay(handler, copies=1, inputs=None)` runs the same pass again, or one of
+    other inputs, with `handler` deciding what each attention call returns. `rerun` is None if there is no model.
     """
 
     tokens: Tokens
     blocks: tuple[Block, ...]
     logits: Tensor | None
     readout: tuple[int, ...]  # positions the prediction is read at
+    learnt: tuple[str, ...]  # what was proved when the model was learnt
+    assumed: tuple[str, ...]  # what was not proved at all
     provenance: dict[str, str]
     replay: Callable[..., Pass] = field(repr=False)
+    rerun: Rerun | None = field(default=None, repr=False)
 
     @property
     def width(self) -> int:

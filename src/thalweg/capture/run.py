@@ -2,22 +2,23 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from thalweg.capture.anatomy import Anatomy, Editor, Pooling, Witness
-from thalweg.capture.attention import Handler, adding_leaves
+from thalweg.capture.anatomy import Anatomy, Editor, Witness
+from thalweg.capture.attention import Handler
 from thalweg.capture.discover.block import BlockWiring, discover_blocks
 from thalweg.capture.discover.mlp import StreamWiring, discover_stream
-from thalweg.capture.discover.states import find_bypasses, find_states
-from thalweg.capture.discover.tokenwise import check_tokenwise, embedding_leaves
+from thalweg.capture.discover.states import find_states
 from thalweg.capture.missing import Missing
 from thalweg.capture.observe import Pass, watch
 from thalweg.capture.prove.block import Place, non_finite_error, prove_blocks
+from thalweg.capture.prove.chain import find_pooling, prove_chain
+from thalweg.capture.prove.intervention import Scene
 from thalweg.capture.record import Block, Role
 from thalweg.errors import ModelError
 
@@ -31,43 +32,46 @@ class Lengths:
 
 
 def learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
-    """Learn a model's anatomy from one short pass (`inputs`: a single example of a few tokens)."""
-    if any(parameter.is_inference() for parameter in model.parameters()):
-        raise ModelError(
-            "the model was created under torch.inference_mode(), which disables gradients: load it outside"
-        )
-    with torch.inference_mode(False), torch.enable_grad():
-        return _learn(model, {name: value.clone() for name, value in inputs.items()})
-
-
-def _learn(model: nn.Module, inputs: Mapping[str, Tensor]) -> Anatomy:
-    arguments = arguments_of(model, inputs)
-    attend, leaves = adding_leaves()
-    for through_registry in (True, False):
-        with embedding_leaves(model) if "input_ids" in inputs else nullcontext([]) as embedded:
-            trace = watch(model, arguments, None, attend, through_registry)
-        if trace.calls:
-            break
-    else:
-        raise ModelError(
-            f"no attention call was seen in {type(model).__name__}: either it has no attention (like Mamba), or it "
-            "computes attention in an unsupported way"
-        )
-    for seen in trace.seen:
-        if seen.tap.side == "out" and not seen.value.isfinite().all():
-            raise non_finite_error(seen.tap.module)
+    """Learn a model's anatomy from short passes (`inputs`: a single example of a few tokens)."""
     with torch.no_grad():
+        arguments = arguments_of(model, inputs)
+        for through_registry in (True, False):
+            trace = watch(model, arguments, None, None, through_registry)
+            if trace.calls:
+                break
+        else:
+            raise ModelError(
+                f"no attention call was seen in {type(model).__name__}: either it has no attention (like Mamba), or it "
+                "computes attention in an unsupported way"
+            )
+        for seen in trace.seen:
+            if seen.tap.side == "out" and not seen.value.isfinite().all():
+                raise non_finite_error(seen.tap.module)
         blocks = tuple(discover_blocks(model, trace))
-    roles = _roles(model, blocks)
-    check_tokenwise(trace, blocks, roles, leaves, embedded)
-    stream: StreamWiring | Missing = Missing("the path from blocks to logits of an encoder-decoder is not supported")
-    if set(roles) == {"self"}:
-        with torch.no_grad():
+        roles = _roles(model, blocks)
+        stream: StreamWiring | Missing = Missing(
+            "the path from blocks to logits of an encoder-decoder is not supported"
+        )
+        if set(roles) == {"self"}:
             stream = discover_stream(model, trace, blocks)
-    states = find_states(model, trace, blocks, roles, stream)
-    entry_bypass, layer_bypass = find_bypasses(model, arguments, states, roles, through_registry)
-    states = replace(states, entry_bypass=entry_bypass, layer_bypass=layer_bypass)
-    return Anatomy(blocks, roles, _pooling(trace.result, leaves[-1]), through_registry, stream, states)
+        states = find_states(model, trace, blocks, roles, stream)
+        anatomy = Anatomy(blocks, roles, None, through_registry, stream, states)
+        scene = _scene(anatomy, trace, [_observed_lengths(trace, roles)])
+        return replace(anatomy, pooling=find_pooling(model, arguments, scene))
+
+
+def audit(model: nn.Module, inputs: Mapping[str, Tensor], anatomy: Anatomy) -> tuple[Anatomy, str]:
+    """Prove that blocks form a chain, between all positions and layers of a single example.
+
+    Returns the anatomy with what was learnt about positions, and a sentence for receipts.
+    """
+    arguments = arguments_of(model, inputs)
+    record = _record(model, arguments, anatomy)
+    scene = _scene(anatomy, record, [_observed_lengths(record, anatomy.roles)])
+    proof = prove_chain(model, arguments, scene, audit=True)
+    tokens = sum(int(real.sum()) for real in scene.real)
+    proved = f"blocks form a chain, between all positions and layers ({proof.passes} passes, {tokens} tokens)"
+    return replace(anatomy, positional=proof.positional), proved
 
 
 def capture_blocks(
@@ -75,23 +79,48 @@ def capture_blocks(
     inputs: Mapping[str, Tensor],
     anatomy: Anatomy,
     lengths: Sequence[Lengths] | None,
+    level: str = "default",
 ) -> tuple[list[list[Block]], Any]:
     """Run one pass over a right-padded batch: the proved blocks of each example, and the model's result."""
+    arguments = arguments_of(model, inputs)
+    record = _record(model, arguments, anatomy)
+    batch = len(record.calls[0][2])
+    real = lengths or [_observed_lengths(record, anatomy.roles)] * batch
+    tensors = record.tensors
+    by_layer = []
+    for wiring, role, (_, call, output) in zip(anatomy.blocks, anatomy.roles, record.calls, strict=True):
+        places = [_place(example, length, role) for example, length in enumerate(real)]
+        by_layer.append(prove_blocks(model, wiring, call, output, tensors, places))
+    if level != "quick":
+        chain = prove_chain(model, arguments, _scene(anatomy, record, real), audit=level == "audit")
+        by_layer = [
+            [replace(block, chain_error=error, chain_tolerance=chain.allowed) for block in blocks]
+            for blocks, error in zip(by_layer, chain.errors, strict=True)
+        ]
+    return [list(blocks) for blocks in zip(*by_layer, strict=True)], record.result
+
+
+def _record(model: nn.Module, arguments: Mapping[str, Any], anatomy: Anatomy) -> Pass:
     with torch.no_grad():
-        record = watch(model, arguments_of(model, inputs), anatomy.taps, None, anatomy.through_registry)
+        record = watch(model, arguments, anatomy.taps, None, anatomy.through_registry)
     if len(record.calls) != len(anatomy.blocks):
         raise ModelError(
             f"this pass made {len(record.calls)} attention calls, but the model's anatomy has {len(anatomy.blocks)}; "
             "models whose layers depend on the input are not supported"
         )
-    tensors = record.tensors
-    batch = len(record.calls[0][2])
-    real = lengths or [_observed_lengths(record, anatomy.roles)] * batch
-    by_layer = []
-    for wiring, role, (_, call, output) in zip(anatomy.blocks, anatomy.roles, record.calls, strict=True):
-        places = [_place(example, length, role) for example, length in enumerate(real)]
-        by_layer.append(prove_blocks(model, wiring, call, output, tensors, places))
-    return [list(blocks) for blocks in zip(*by_layer, strict=True)], record.result
+    return record
+
+
+def _scene(anatomy: Anatomy, record: Pass, lengths: Sequence[Lengths]) -> Scene:
+    counts = [[length.target for length in lengths]]
+    if "self" not in anatomy.roles:
+        counts.insert(0, [length.source or 0 for length in lengths])
+    real = []
+    for sequence, count in enumerate(counts):
+        role = "self" if len(counts) == 1 else ("encoder", "decoder")[sequence]
+        width = record.calls[anatomy.roles.index(role)][2].shape[1]
+        real.append(np.arange(width) < np.array(count)[:, None])
+    return Scene(anatomy, record, tuple(real))
 
 
 def replay(model: nn.Module, inputs: Mapping[str, Tensor], anatomy: Anatomy, handle: Handler) -> Pass:
@@ -151,18 +180,3 @@ def _place(example: int, length: Lengths, role: Role) -> Place:
     queries = source if role == "encoder" else target
     keys = source if role in ("encoder", "cross") else target
     return Place(example, role, queries, keys)
-
-
-def _pooling(result: Any, leaf: Tensor) -> Pooling | None:
-    """Which positions of the last block the logits of a classifier depend on."""
-    logits = result.get("logits") if isinstance(result, Mapping) else None
-    if logits is None or logits.dim() != 2:
-        return None
-    mix = torch.linspace(0.5, 1.5, logits.shape[-1], dtype=logits.dtype, device=logits.device)
-    (slope,) = torch.autograd.grad((logits * mix).sum(), leaf, allow_unused=True)
-    if slope is None:
-        return None
-    used = slope[0].flatten(1).abs().sum(1).nonzero().flatten().tolist()
-    if used == [0]:
-        return "first"
-    return "last" if used == [leaf.shape[1] - 1] else "all"

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from operator import index
 from typing import Literal
 
+from jaxtyping import Float
+from torch import Tensor
+
 from thalweg.capture.record import Capture
 from thalweg.errors import InputError
 from thalweg.tokens import Tokens
@@ -37,8 +40,9 @@ def find_target(capture: Capture, target: TargetLike) -> Target:
     if isinstance(target, str) and target == "prediction":
         if not capture.readout:
             raise InputError(
-                "the model makes no single prediction for this input (it is a bare encoder, or a masked language model "
-                'and the text has no mask token): choose a position, a token or "all" as the target'
+                "the model makes no single prediction for this input (it is a bare encoder, it weighs several "
+                "positions differently, or it is a masked language model and the text has no mask token): choose a "
+                'position, a token or "all" as the target'
             )
         return _target(capture, capture.readout, pooled=capture.has_single_answer and len(capture.readout) > 1)
     return _target(capture, _positions(capture.tokens, target))
@@ -60,27 +64,25 @@ def _occurrence(tokens: Tokens, name: str) -> list[int]:
     """The positions of the token, or else the word, with this name; it must be unique."""
     wanted = name.strip().lower()
     matches = [[place] for place, piece in enumerate(tokens.pieces) if piece.lower() == wanted]
+    matches = matches or [[place] for place in range(len(tokens)) if (tokens.surface(place) or "").lower() == wanted]
     matches = matches or [places for word, places in tokens.word_groups() if word.lower() == wanted]
     if len(matches) == 1:
         return matches[0]
     reason = (
         f"occurs at positions {[places[0] for places in matches]}, choose one of them" if matches else "does not occur"
     )
-    raise InputError(f"target {name!r} {reason}; the tokens are {' '.join(tokens.pieces)}")
+    raise InputError(f"target {name!r} {reason}; the tokens are {' '.join(tokens.labels())}")
 
 
 def _target(capture: Capture, positions: tuple[int, ...], pooled: bool = False) -> Target:
-    return Target(positions, _output(capture, positions), pooled)
+    logits = logits_at(capture, positions)
+    return Target(positions, None if logits is None else int(logits.argmax()), pooled)
 
 
-def _output(capture: Capture, positions: tuple[int, ...]) -> int | None:
-    """The predicted class, or the token predicted at a single position."""
+def logits_at(capture: Capture, positions: tuple[int, ...]) -> Float[Tensor, " output"] | None:
+    """The logits of a classifier, or those at a single position; None if there are none or several."""
     logits = capture.logits
-    if logits is None:
-        return None
-    if logits.dim() == 2:
-        row = positions[0] - (len(capture.tokens) - len(logits))
-        if len(positions) > 1 or row < 0:
-            return None
-        logits = logits[row]
-    return int(logits.argmax())
+    if logits is None or logits.dim() == 1:
+        return logits
+    row = positions[0] - (len(capture.tokens) - len(logits))
+    return None if len(positions) > 1 or row < 0 else logits[row]

@@ -5,28 +5,47 @@ from typing import Annotated, Any
 
 import typer
 
-Text = Annotated[str, typer.Argument(help="Text to explain")]
+TextArgument = Annotated[str | None, typer.Argument(help="Text to explain, or - to read it from stdin")]
+File = Annotated[
+    Path | None,
+    typer.Option(
+        "--file",
+        "-f",
+        help="Texts, one per line (- for stdin), or a .csv, .tsv, .jsonl or .parquet file",
+        show_default=False,
+    ),
+]
+TextColumn = Annotated[str, typer.Option(help="Column that holds the texts")]
+Pair = Annotated[
+    str | None, typer.Option(help="Second text, for models that read pairs such as premise and hypothesis")
+]
+PairColumn = Annotated[str | None, typer.Option(help="Column of --file that holds the second texts")]
+Limit = Annotated[int | None, typer.Option(help="Read at most this many texts", min=1)]
+Methods = Annotated[str | None, typer.Option(help="Methods, comma-separated, see `thalweg methods`")]
+Target = Annotated[
+    str | None,
+    typer.Option(help='Position, token, "prediction" or "all" (default: the prediction)', show_default=False),
+]
+TargetText = Annotated[str | None, typer.Option(help="Text for the decoder of an encoder-decoder")]
+Words = Annotated[bool, typer.Option("--words", help="Merge tokens into words")]
+MaxTokens = Annotated[int | None, typer.Option(help="Record longer texts as errors", min=1)]
 Model = Annotated[
     str | None,
     typer.Option("--model", "-m", help="Model folder or Hub id (default: the bundled sentiment classifier)"),
 ]
 Task = Annotated[str | None, typer.Option(help="Task of the model (default: inferred from the checkpoint)")]
-Target = Annotated[
-    str | None,
-    typer.Option(help='Position, token, "prediction" or "all" (default: the prediction)', show_default=False),
-]
 Device = Annotated[str | None, typer.Option(help="Device to run on, e.g. cuda:0")]
 Dtype = Annotated[str | None, typer.Option(help="Precision to run in, e.g. bfloat16")]
-TargetText = Annotated[str | None, typer.Option(help="Text for the decoder of an encoder-decoder")]
-Words = Annotated[bool, typer.Option("--words", help="Merge tokens into words")]
+Truncate = Annotated[bool, typer.Option("--truncate", help="Cut texts that are longer than the model's window")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="Folder to keep the run in; an interrupted run resumes there", show_default=False),
+]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the result as JSON, to stdout with -")]
 Html = Annotated[Path | None, typer.Option("--html", help="Write a self-contained HTML page")]
 Png = Annotated[Path | None, typer.Option("--png", help="Write a figure as PNG (extra: plots)")]
-Json = Annotated[Path | None, typer.Option("--json", help="Write the result as JSON, to stdout with -")]
-File = Annotated[
-    Path | None, typer.Option("--file", "-f", help="Texts, one per line, or a .csv, .tsv, .jsonl or .parquet file")
-]
-TextColumn = Annotated[str, typer.Option(help="Column that holds the texts")]
-Limit = Annotated[int | None, typer.Option(help="Read at most this many texts", min=1)]
+Svg = Annotated[Path | None, typer.Option("--svg", help="Write a figure as SVG (extra: plots)")]
+Pdf = Annotated[Path | None, typer.Option("--pdf", help="Write a figure as PDF (extra: plots)")]
 
 
 def split_names(listed: str | None) -> list[str] | None:

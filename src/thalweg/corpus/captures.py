@@ -9,6 +9,7 @@ from thalweg.corpus.job import MAX_TEXT_CHARACTERS, Job
 from thalweg.corpus.shards import CorpusText
 from thalweg.errors import InputError
 from thalweg.identifiability.brief_certificate import BriefCertificate, brief_certificates
+from thalweg.models.encode import position_limit
 from thalweg.models.subject import Subject
 
 
@@ -71,6 +72,8 @@ def readable_text(text: CorpusText) -> str:
 def _token_count(subject: Subject, job: Job, text: CorpusText) -> int:
     assert subject.tokenizer is not None
     count = len(subject.tokenizer(readable_text(text))["input_ids"])  # pyright: ignore[reportArgumentType]
+    if subject.truncate:
+        count = min(count, position_limit(subject.model) or count)
     if count > job.max_tokens:
         raise InputError(f"text has {count} tokens, expected at most {job.max_tokens}; shorten or split it")
     return count

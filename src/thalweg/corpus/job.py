@@ -17,6 +17,7 @@ MAX_BATCH_TOKENS = 2048  # including padding; a longer text is a batch of its ow
 MAX_TEXT_CHARACTERS = 2**20  # longer texts are not tokenized
 
 CertificateKind = Literal["values", "full"]
+TextKind = Literal["keep", "hash"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Job:
     """What to compute for every text.
 
     `methods` may carry options, as in alti:measure=l2, and `top` sources are kept of each. A batch has at most `batch`
-    texts and, including padding, `batch_tokens` tokens; a longer text is a batch of its own.
+    texts and, including padding, `batch_tokens` tokens; a longer text is a batch of its own. Rows keep the `text` and
+    the shares of its words, or only its hash.
     """
 
     methods: tuple[str, ...]
@@ -35,6 +37,7 @@ class Job:
     max_tokens: int
     batch: int
     batch_tokens: int
+    text: TextKind = "keep"
 
     def identity(self) -> dict[str, Any]:
         """The options as JSON can hold them."""
@@ -52,20 +55,12 @@ def make_job(
     top: int = 5,
     max_tokens: int | None = None,
     batch: int = 32,
+    text: TextKind = "keep",
 ) -> Job:
     """Check the options against the model and the registry of methods before any text is read."""
     if subject.tokenizer is None:
         raise InputError("a file of texts needs a tokenizer, but the model was loaded without one")
-    if isinstance(methods, str) or len(set(methods)) < len(methods):
-        raise InputError(f"methods must be a list of different methods, got {methods!r}")
-    if certificate is not None and certificate not in get_args(CertificateKind):
-        kinds = ", ".join(map(repr, get_args(CertificateKind)))
-        raise InputError(f"certificate must be one of {kinds} or None, got {certificate!r}")
-    if not methods and certificate is None:
-        raise InputError("nothing to compute: choose at least one method or a certificate")
-    for name in methods:
-        method, options = split_options(name)
-        find_method(method).make_params(options)
+    check_work(methods, certificate, text)
     check_positive(top=top, batch=batch, max_tokens=max_tokens)
     limit = position_limit(subject.model)
     if max_tokens is not None and limit is not None and max_tokens > limit:
@@ -79,7 +74,24 @@ def make_job(
         max_tokens=max_tokens or min(DEFAULT_MAX_TOKENS, limit or DEFAULT_MAX_TOKENS),
         batch=batch,
         batch_tokens=max_batch_tokens(sizes_of(subject), MAX_BATCH_TOKENS),
+        text=text,
     )
+
+
+def check_work(methods: Sequence[str], certificate: str | None, text: str) -> None:
+    """Raise unless these are different methods, with options that they have, or a kind of certificate, or both."""
+    if isinstance(methods, str) or len(set(methods)) < len(methods):
+        raise InputError(f"methods must be a list of different methods, got {methods!r}")
+    if certificate is not None and certificate not in get_args(CertificateKind):
+        kinds = ", ".join(map(repr, get_args(CertificateKind)))
+        raise InputError(f"certificate must be one of {kinds} or None, got {certificate!r}")
+    if text not in get_args(TextKind):
+        raise InputError(f"text must be one of {', '.join(map(repr, get_args(TextKind)))}, got {text!r}")
+    if not methods and certificate is None:
+        raise InputError("nothing to compute: choose at least one method or a certificate")
+    for name in methods:
+        method, options = split_options(name)
+        find_method(method).make_params(options)
 
 
 def check_positive(**values: int | None) -> None:

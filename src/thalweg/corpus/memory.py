@@ -2,7 +2,8 @@
 
     batch   tokens · (14 · layers · width + 16 · width + 4 · logits)       a forward pass and what is cut out of it
     text    layers · n² · (7 + methods) + 10 · min(heads · n², 2²³)        maps of one text, weights of one layer
-    shard   rows · methods · (600 + 350 · top) bytes, and per text layers · (800 · heads + 600 · methods), twice
+    shard   rows · methods · (600 + 350 · top) bytes, and per text layers · (800 · heads + 600 · methods) and, if texts
+            are kept, n · (350 + 40 · methods) for its words, twice
 
 Numbers have 4 bytes, or 8 in double precision; n is `max_tokens`. The bound does not depend on the length of the file.
 """
@@ -27,6 +28,8 @@ def memory_bound(subject: Subject, job: Job, shard: int) -> int:
     rows = min(shard * _max_targets(subject, job), max(shard, MAX_SHARD_CHARACTERS))
     heads = sizes.heads * 800 if job.certificate else 0
     written = rows * methods * (600 + 350 * job.top) + shard * sizes.layers * (heads + methods * 600)
+    if job.text == "keep":
+        written += min(shard * tokens, max(tokens, MAX_SHARD_CHARACTERS)) * (350 + 40 * methods)
     maps = 4 * methods * rows * tokens if job.maps else 0
     return batch + sizes.number_bytes * text + 2 * written + maps + 4 * MAX_SHARD_CHARACTERS + OVERHEAD_BYTES
 

@@ -24,12 +24,13 @@ from thalweg.corpus.rows import (
     make_row,
     method_entry,
     shortened,
+    word_entries,
 )
 from thalweg.corpus.shards import CorpusText, Shard
 from thalweg.errors import InputError, error_line
 from thalweg.identifiability.certificate import certify
 from thalweg.methods.params import split_options
-from thalweg.models.encode import encode
+from thalweg.models.prediction import prediction
 from thalweg.models.subject import Subject
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def learn_wiring(subject: Subject, text: CorpusText) -> bool:
     Every worker on a corpus learns from the same text, so that all of them know the same wiring.
     """
     try:
-        encoded = encode(subject.model, subject.tokenizer, readable_text(text))
+        encoded = subject.encode(readable_text(text))
     except InputError:
         return False
     subject.anatomy(encoded)
@@ -126,15 +127,26 @@ def learn_wiring(subject: Subject, text: CorpusText) -> bool:
 
 def _text_result(subject: Subject, job: Job, outcome: CapturedText | FailedText) -> TextResult:
     if isinstance(outcome, FailedText):
-        return _failure(outcome.text, outcome.error)
+        return _failure(job, outcome.text, outcome.error)
     try:
         return _explain_text(subject, job, outcome)
     except Exception as error:  # noqa: BLE001 - one bad text must not end the run
-        return _failure(outcome.text, error)
+        return _failure(job, outcome.text, error)
 
 
-def _failure(text: CorpusText, error: Exception) -> TextResult:
-    return TextResult((make_row(text, error=shortened(text.error or error_line(error))),))
+def _failure(job: Job, text: CorpusText, error: Exception) -> TextResult:
+    message = shortened(text.error or error_line(error))
+    return TextResult((make_row(text, content=_content(job, text), error=message),))
+
+
+def _content(job: Job, text: CorpusText) -> str | None:
+    return text.text if job.text == "keep" and text.error is None else None
+
+
+def _answer(subject: Subject, capture: Capture) -> Row:
+    """The model's prediction for the whole text with its probability, if it makes a single one."""
+    answer = prediction(subject, capture) if capture.readout else None
+    return {} if answer is None else {"prediction": encodable(answer.name), "probability": answer.probability}
 
 
 def _explain_text(subject: Subject, job: Job, captured: CapturedText) -> TextResult:
@@ -143,17 +155,21 @@ def _explain_text(subject: Subject, job: Job, captured: CapturedText) -> TextRes
     attributions, errors = _attributions(subject, job, capture)
     figures = _text_figures(job, captured, attributions)
     positions: Sequence[int | None] = (None,) if target.pooled else target.positions
-    prediction = subject.output_name(target.output) if target.positions == capture.readout else None
+    answer = _answer(subject, capture)
+    entries, groups = None, None
+    if job.text == "keep" and target.positions == capture.readout and len(positions) == 1:
+        entries, groups = word_entries(capture.tokens)
     rows = [
         make_row(
             captured.text,
             tokens=len(capture.tokens),
-            prediction=None if prediction is None else encodable(prediction),
+            **answer,
             target=number,
             position=position,
             token=None if position is None else encodable(capture.tokens.pieces[position]),
+            words=entries,
             methods=[
-                method_entry(attributions[name], name, number, position, job.top)
+                method_entry(attributions[name], name, number, position, job.top, groups)
                 if name in attributions
                 else {"method": name, "error": errors[name]}
                 for name in job.methods
@@ -162,7 +178,12 @@ def _explain_text(subject: Subject, job: Job, captured: CapturedText) -> TextRes
         )
         for number, position in enumerate(positions)
     ]
-    rows[0] = {**rows[0], **figures, "seconds": captured.seconds + perf_counter() - start}
+    rows[0] = {
+        **rows[0],
+        **figures,
+        "content": _content(job, captured.text),
+        "seconds": captured.seconds + perf_counter() - start,
+    }
     if not job.maps:
         return TextResult(tuple(rows))
     maps = {name: attribution.scores.astype(np.float32) for name, attribution in attributions.items()}

@@ -1,36 +1,43 @@
 """SQL over the rows of a corpus with DuckDB, which sees the rows and nothing else on the machine."""
 
-from collections.abc import Iterator, Sequence
+import csv
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thalweg.corpus.rows import import_parquet
-from thalweg.corpus.shard_store import read_run, shard_files, unreadable_shard
-from thalweg.errors import InputError, MissingExtraError
+from thalweg.corpus.shard_store import ROWS, read_run
+from thalweg.errors import InputError, MissingExtraError, unknown_name
+from thalweg.files.atomic import draft_of
 from thalweg.jsonable import jsonable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from rich.console import RenderableType
 
+CSV_ROWS = 4096  # written at a time
+ANSWER = "text, id, prediction, probability"  # first in every table
 TABLES = {
-    "rows": "SELECT * FROM shards",
+    "rows": f"SELECT {ANSWER}, * EXCLUDE ({ANSWER}) FROM shards",
     "scores": (
-        "SELECT text, target, position, token, tokens, m.method, m.error, m.entropy, m.special_share, m.own_share, "
-        "m.sum FROM (SELECT *, unnest(methods) AS m FROM shards)"
+        f"SELECT {ANSWER}, target, position, token, tokens, m.method, m.error, m.entropy, m.special_share, "
+        "m.own_share, m.sum FROM (SELECT *, unnest(methods) AS m FROM shards)"
     ),
     "sources": (
-        "SELECT text, target, method, s.position, s.token, s.score, place "
-        "FROM (SELECT text, target, m.method AS method, unnest(m.sources) AS s, "
-        "generate_subscripts(m.sources, 1) AS place FROM (SELECT text, target, unnest(methods) AS m FROM shards))"
+        f"SELECT {ANSWER}, target, method, s.position, s.token, s.score, place "
+        f"FROM (SELECT {ANSWER}, target, m.method AS method, unnest(m.sources) AS s, "
+        "generate_subscripts(m.sources, 1) AS place FROM (SELECT *, unnest(methods) AS m FROM shards))"
     ),
-    "agreement": "SELECT text, target, unnest(agreement, recursive := true) FROM shards",
-    "layers": "SELECT text, tokens, unnest(layers, recursive := true) FROM shards",
-    "heads": "SELECT text, tokens, unnest(heads, recursive := true) FROM shards",
-    "checks": "SELECT text, unnest(checks, recursive := true) FROM shards",
+    "words": (
+        f"SELECT {ANSWER}, method, w.word, w.start, share "
+        f"FROM (SELECT {ANSWER}, m.method AS method, unnest(words) AS w, unnest(m.word_shares) AS share "
+        "FROM (SELECT *, unnest(methods) AS m FROM shards) WHERE m.word_shares IS NOT NULL)"
+    ),
+    "agreement": f"SELECT {ANSWER}, target, unnest(agreement, recursive := true) FROM shards",
+    "layers": f"SELECT {ANSWER}, tokens, unnest(layers, recursive := true) FROM shards",
+    "heads": f"SELECT {ANSWER}, tokens, unnest(heads, recursive := true) FROM shards",
+    "checks": f"SELECT {ANSWER}, unnest(checks, recursive := true) FROM shards",
 }
 
 
@@ -54,8 +61,9 @@ class QueryResult:
 def query(folder: str | Path, sql: str) -> QueryResult:
     """Query the rows of a folder in SQL, also while a run is writing to it.
 
-    `rows` has a row per text and target, as stored; `scores` one per method, `sources` one per source that was kept;
-    `agreement`, `layers`, `heads` and `checks` are the lists of that name, unnested. Queries can read nothing else and
+    `rows` has a row per text and target, as stored; `scores` one per method, `sources` one per source that was kept,
+    `words` one per word and method; `agreement`, `layers`, `heads` and `checks` are the lists of that name, unnested.
+    Every table begins with the number, id, prediction and probability of the text. Queries can read nothing else and
     cannot write.
     """
     with connect(folder) as connection:
@@ -66,13 +74,36 @@ def query(folder: str | Path, sql: str) -> QueryResult:
         return QueryResult(tuple(column[0] for column in result.description), tuple(result.fetchall()))
 
 
-@contextmanager
-def connect(folder: str | Path, sealed: bool = True) -> "Iterator[DuckDBPyConnection]":
-    """Open a DuckDB connection with the tables of a folder, as far as they have been written.
+def export_csv(folder: str | Path, table: str, file: str | Path) -> int:
+    """Write a table of `query` as CSV, without its columns of lists, and return the number of rows.
 
-    A sealed connection, for SQL from users, has no access to files. An unsealed one reads the shards itself, in memory
-    that does not grow with their number.
+    Rows are streamed, also while a run is writing to the folder.
     """
+    check_table(table)
+    with connect(folder) as connection:
+        connection.execute("SET threads = 1")  # rows in their order
+        types = {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE {table}").fetchall()}
+        flat = [name for name, kind in types.items() if not kind.endswith("[]")]
+        result = connection.execute(f"SELECT {', '.join(flat)} FROM {table}")
+        count = 0
+        with draft_of(Path(file)) as draft, open(draft, "w", newline="", encoding="utf-8") as out:
+            writer = csv.writer(out)
+            writer.writerow(flat)
+            while rows := result.fetchmany(CSV_ROWS):
+                writer.writerows(rows)
+                count += len(rows)
+    return count
+
+
+def check_table(name: str) -> None:
+    """Raise unless there is a table with this name."""
+    if name not in TABLES:
+        raise unknown_name("table", name, TABLES)
+
+
+@contextmanager
+def connect(folder: str | Path) -> "Iterator[DuckDBPyConnection]":
+    """Open a DuckDB connection with the tables of a folder, as far as they have been written, and without files."""
     path = Path(folder)
     _, labels = read_run(path)
     if not labels:
@@ -85,38 +116,15 @@ def connect(folder: str | Path, sealed: bool = True) -> "Iterator[DuckDBPyConnec
 
     connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false"})
     try:
-        files = [str(file) for file in shard_files(path)]
-        if sealed:
-            connection.register("shards", dataset.dataset(files))
-        else:
-            connection.read_parquet([escape(file) for file in files], hive_partitioning=False).create_view("shards")
+        connection.register("shards", dataset.dataset([str(path / ROWS.format(number)) for number in sorted(labels)]))
         for name, sql in TABLES.items():
             connection.execute(f"CREATE VIEW {name} AS {sql}")
-        if sealed:
-            connection.execute("SET enable_external_access = false")
+        connection.execute("SET enable_external_access = false")
         yield connection
     except (duckdb.Error, ArrowException, OSError) as error:
-        query_errors = (
-            duckdb.ParserException,
-            duckdb.BinderException,
-            duckdb.CatalogException,
-            duckdb.PermissionException,
-        )
-        if not isinstance(error, query_errors):
-            _check_readable(shard_files(path))
         raise InputError(f"DuckDB cannot run the query: {' '.join(str(error).split())}") from error
     finally:
         connection.close()
-
-
-def _check_readable(files: Sequence[Path]) -> None:
-    """Raise an error that names the first damaged shard, if any is."""
-    pyarrow, parquet = import_parquet()
-    for file in files:
-        try:
-            parquet.read_table(file)
-        except (OSError, pyarrow.ArrowException) as error:
-            raise unreadable_shard(file, error) from error
 
 
 def _json_value(cell: Any) -> Any:

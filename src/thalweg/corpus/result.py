@@ -1,16 +1,26 @@
 """The result of a run over a corpus: a few figures, and the folder with the rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thalweg.corpus.shard_store import Counts, read_run, total_counts
+from thalweg.files.records import read_as, reading, require
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from thalweg.corpus.summary import Summary
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The options of a run that its results need later."""
+
+    methods: tuple[str, ...]
+    certificate: str | None
+    texts: int
 
 
 @dataclass(frozen=True)
@@ -43,12 +53,19 @@ class Corpus:
     @staticmethod
     def load(folder: str | Path) -> "Corpus":
         """Load the state of a folder, also while a run is writing to it."""
-        header, labels = read_run(Path(folder))
-        counts = total_counts(labels)
-        return Corpus(Path(folder), header.identity, header.provenance, counts, len(labels), counts.texts, 0.0)
+        path = Path(folder)
+        with reading(path, "a corpus run"):
+            header, labels = read_run(path)
+            read_as(_Options, header.identity, "identity")
+            provenance = read_as(Mapping[str, str], header.provenance, "provenance")
+            require("model" in provenance, "provenance.model is missing")
+            for number, label in labels.items():
+                read_as(Counts, asdict(label.counts), f"the counts of shard {number}")
+            counts = total_counts(labels)
+            return Corpus(path, header.identity, header.provenance, counts, len(labels), counts.texts, 0.0)
 
     def summary(self) -> "Summary":
-        """Summarise the rows written so far (needs DuckDB)."""
+        """Summarise the rows written so far."""
         from thalweg.corpus.summarise import summarise
 
         return summarise(self.folder)

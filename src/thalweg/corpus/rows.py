@@ -1,7 +1,7 @@
 """Rows: the results of one text at one target. Figures of the whole text belong to the row of its first target."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from thalweg.identifiability.brief_certificate import BriefCertificate
 from thalweg.identifiability.result import Certificate, Head
 from thalweg.jsonable import jsonable
 from thalweg.receipt import Receipt
+from thalweg.tokens import Tokens
 
 MAX_ERROR_CHARACTERS = 500
 
@@ -41,6 +42,7 @@ def row_schema() -> Any:
         special_share=number,
         own_share=number,
         sum=number,
+        word_shares=pyarrow.list_(pyarrow.float32()),
     )
     heads = struct_list(
         layer=integer,
@@ -57,14 +59,18 @@ def row_schema() -> Any:
         [
             ("text", integer),  # from 0, empty texts not counted
             ("line", integer),
+            ("id", text),
+            ("content", text),
             ("digest", text),
             ("characters", integer),
             ("tokens", integer),
             ("error", text),  # why the text has no results
             ("prediction", text),
+            ("probability", number),
             ("target", integer),  # from 0 within the text
             ("position", integer),
             ("token", text),
+            ("words", struct_list(word=text, start=integer)),  # as many as shares of words in each method
             ("methods", methods),
             ("agreement", struct_list(method=text, other=text, correlation=number)),
             (
@@ -86,6 +92,7 @@ def make_row(text: CorpusText, **columns: Any) -> Row:
         **dict.fromkeys(row_schema().names),
         "text": text.number,
         "line": text.line,
+        "id": text.id,
         "digest": hashlib.sha256(text.text.encode()).hexdigest()[:DIGEST_DIGITS] if readable else None,
         "characters": len(text.text) if readable else None,
         "target": 0,
@@ -93,10 +100,34 @@ def make_row(text: CorpusText, **columns: Any) -> Row:
     }
 
 
-def method_entry(attribution: Attribution, name: str, target: int, position: int | None, top: int) -> Row:
+def word_entries(tokens: Tokens) -> tuple[list[Row], list[list[int]]]:
+    """The words of a text with their first characters, special tokens left out, and the positions of their tokens.
+
+    `start` is None if the tokenizer does not tell where its tokens stand.
+    """
+    entries: list[Row] = []
+    groups: list[list[int]] = []
+    for word, positions in tokens.word_groups():
+        if not tokens.special[positions[0]]:
+            span, text = tokens.spans[positions[0]], tokens.texts[tokens.segments[positions[0]]]
+            start = None if span is None or text is None else text.find(word, span[0])
+            entries.append({"word": encodable(word), "start": None if start == -1 else start})
+            groups.append(positions)
+    return entries, groups
+
+
+def method_entry(
+    attribution: Attribution,
+    name: str,
+    target: int,
+    position: int | None,
+    top: int,
+    words: Sequence[Sequence[int]] | None = None,
+) -> Row:
     """The `top` sources of a target by |score|, and figures of all its shares |s| / Σ|s|.
 
     `entropy` is in nats; `special_share` is the share of special tokens, `own_share` that of the target's own position.
+    `word_shares` are s / Σ|s|, with their sign, summed over the tokens of each of the `words`.
     """
     scores = attribution.scores[target]
     size = np.abs(scores)
@@ -115,6 +146,7 @@ def method_entry(attribution: Attribution, name: str, target: int, position: int
         "special_share": jsonable(shares[np.array(attribution.sources.special)].sum()),
         "own_share": None if position is None else jsonable(shares[position]),
         "sum": jsonable(scores.sum()),
+        "word_shares": None if words is None or not total > 0 else [float(scores[p].sum() / total) for p in words],
     }
 
 

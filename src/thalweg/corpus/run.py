@@ -12,7 +12,7 @@ from typing import Any
 from thalweg.capture.run import check_ready
 from thalweg.capture.target import TargetLike
 from thalweg.corpus.engines import Engine, find_engine
-from thalweg.corpus.job import CertificateKind, Job, check_positive, make_job
+from thalweg.corpus.job import CertificateKind, Job, TextKind, check_positive, make_job
 from thalweg.corpus.memory import memory_bound
 from thalweg.corpus.process import learn_wiring
 from thalweg.corpus.result import Corpus
@@ -39,13 +39,17 @@ def run_corpus(
     batch: int = 32,
     shard: int = 256,
     column: str = "text",
+    id_column: str | None = None,
+    text: TextKind = "keep",
     limit: int | None = None,
     engine: str = "local",
     workers: int | None = None,
 ) -> Corpus:
     """Run methods and certificates over every text of a file, and write a row per text and target.
 
-    `file` has one text per line, or is a .csv, .tsv, .jsonl or .parquet with texts in a `column`. `methods` may carry
+    `file` has one text per line, or is a .csv, .tsv, .jsonl or .parquet with texts in a `column` and, if there is an
+    `id_column`, their ids in another. Rows keep the text and the shares of its words; with `text` "hash" only a hash of
+    it and the largest sources. `methods` may carry
     options, as in "alti:measure=l2"; `target` is as in `explain`. The `top` sources of each method are kept; `maps`
     writes all scores as safetensors. `certificate` "values" judges every head by its values; "full" uses the keys as
     well and is far slower. Texts with more than `max_tokens` tokens (512, or the model's positions) and texts that fail
@@ -66,10 +70,18 @@ def run_corpus(
     process = find_engine(engine, workers)
     check_ready(subject.model)
     job = make_job(
-        subject, methods, target, certificate=certificate, maps=maps, top=top, max_tokens=max_tokens, batch=batch
+        subject,
+        methods,
+        target,
+        certificate=certificate,
+        maps=maps,
+        top=top,
+        max_tokens=max_tokens,
+        batch=batch,
+        text=text,
     )
     check_positive(shard=shard, limit=limit)
-    reader = TextReader(Path(file), column, limit)
+    reader = TextReader(Path(file), column, limit, id_column)
     survey, wiring_text = _survey(subject, reader)
     identity: dict[str, Any] = {
         **subject.identity(),

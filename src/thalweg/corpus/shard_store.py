@@ -1,11 +1,12 @@
 """Shards in the run folder of a corpus: a Parquet file of rows each, with maps a safetensors file as well.
 
-A shard's own metadata names its run and its texts, so that a shard of another run, a copy or a truncated file is
-noticed without reading the rows.
+A shard's own metadata names its run and its texts. Shards that the run did not write, or that have changed since, are
+noticed by their digests.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,13 +15,12 @@ from typing import Any
 from thalweg.corpus.process import ShardResult
 from thalweg.corpus.rows import import_parquet, row_schema
 from thalweg.corpus.shards import Shard
-from thalweg.errors import InputError, error_line
 from thalweg.files.atomic import read_header_of_tensors
-from thalweg.files.run_folder import HEADER, LOCK, RunFolder, RunHeader, RunKind, open_run, read_header
+from thalweg.files.run_folder import RunFolder, RunHeader, RunKind, check_intact, open_run, read_header
 
-KIND = RunKind("corpus", 2)
+KIND = RunKind("corpus", 4)
 ROWS, MAPS = "shard-{:06d}.parquet", "maps-{:06d}.safetensors"
-OWN_FILES = (HEADER, LOCK, "shard-", "maps-")  # what the names of a corpus's own files start with
+ROWS_NAME = re.compile(r"shard-(\d{6,})\.parquet")
 METADATA = b"thalweg"  # key of the label in a Parquet file
 
 
@@ -60,12 +60,10 @@ class ShardStore:
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
-        maps = bool(folder.header.identity["maps"])
-        self.labels = {
-            number: label
-            for number, label in read_labels(folder.path, folder.header).items()
-            if not maps or self._has_maps(number, label)
-        }
+        self.labels = _read_labels(folder.path, folder.intact(*shard_names(folder.path)))
+        if folder.header.identity["maps"]:
+            maps = folder.intact(*(MAPS.format(number) for number in self.labels))
+            self.labels = {number: label for number, label in self.labels.items() if self._has_maps(number, maps)}
 
     @property
     def counts(self) -> Counts:
@@ -100,19 +98,19 @@ class ShardStore:
 
     def keep_only(self, count: int) -> None:
         """Remove shards from number `count` on, left by a file that was longer when they were written."""
-        for file in shard_files(self.folder.path):
-            number = int(file.stem.removeprefix("shard-"))
+        for name in shard_names(self.folder.path):
+            number = _number(name)
             if number >= count:
-                self.folder.remove(file.name, MAPS.format(number))
+                self.folder.remove(name, MAPS.format(number))
                 self.labels.pop(number, None)
 
-    def _has_maps(self, number: int, label: ShardLabel) -> bool:
-        """Whether the maps of a shard are there and complete."""
-        try:
-            header = read_header_of_tensors(self.folder.path / MAPS.format(number), "the maps of a shard")
-        except InputError:
+    def _has_maps(self, number: int, intact: Collection[str]) -> bool:
+        """Whether the maps of a shard are intact and belong to the same texts."""
+        name = MAPS.format(number)
+        if name not in intact:
             return False
-        return header.get("run") == self.folder.header.digest and header.get("digest") == label.digest
+        header = read_header_of_tensors(self.folder.path / name, "the maps of a shard")
+        return header["digest"] == self.labels[number].digest
 
 
 @contextmanager
@@ -125,34 +123,29 @@ def open_store(path: Path, identity: Mapping[str, Any], provenance: Mapping[str,
 
 def read_run(path: Path) -> tuple[RunHeader, dict[int, ShardLabel]]:
     """Read the header of a run and the labels of its shards, also while the run is being written."""
-    header = read_header(path, KIND)
-    return header, read_labels(path, header)
-
-
-def read_labels(path: Path, header: RunHeader) -> dict[int, ShardLabel]:
-    """Read the labels of all shards by number; raise for a damaged shard and for one that does not belong there."""
-    pyarrow, parquet = import_parquet()
-    labels = {}
-    for file in shard_files(path):
-        try:
-            label = json.loads((parquet.read_schema(file).metadata or {}).get(METADATA, b"{}"))
-        except (OSError, ValueError, pyarrow.ArrowException) as error:
-            raise unreadable_shard(file, error) from error
-        if not isinstance(label, dict) or label.get("run") != header.digest:
-            raise InputError(f"{file} belongs to another run; remove it, or choose another folder")
-        if file.name != ROWS.format(label["shard"]):
-            raise InputError(f"{file} is a copy of {ROWS.format(label['shard'])}; remove it")
-        labels[label["shard"]] = ShardLabel(label["digest"], Counts(**label["counts"]))
-    return labels
+    header, names = read_header(path, KIND), shard_names(path)
+    check_intact(path, names)
+    return header, _read_labels(path, names)
 
 
 def total_counts(labels: Mapping[int, ShardLabel]) -> Counts:
     return sum((labels[number].counts for number in sorted(labels)), Counts())
 
 
-def shard_files(path: Path) -> list[Path]:
-    return sorted(path.glob("shard-*.parquet"))
+def shard_names(path: Path) -> list[str]:
+    """The names of the shards in a folder, in their order."""
+    return sorted((entry.name for entry in path.iterdir() if ROWS_NAME.fullmatch(entry.name)), key=_number)
 
 
-def unreadable_shard(file: Path, error: Exception) -> InputError:
-    return InputError(f"cannot read {file}: {error_line(error)}; remove it and run the same command to recompute it")
+def _number(name: str) -> int:
+    return int(name.removeprefix("shard-").removesuffix(".parquet"))
+
+
+def _read_labels(path: Path, names: Iterable[str]) -> dict[int, ShardLabel]:
+    """Read the labels of intact shards by number."""
+    _, parquet = import_parquet()
+    labels = {}
+    for name in names:
+        label = json.loads(parquet.read_schema(path / name).metadata[METADATA])
+        labels[label["shard"]] = ShardLabel(label["digest"], Counts(**label["counts"]))
+    return labels

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from thalweg.files.tables import stream_texts
+from thalweg.files.tables import stream_identified
 
 MAX_SHARD_CHARACTERS = 2**21  # a single longer text gets a shard of its own
 DIGEST_DIGITS = 16  # hexadecimal
@@ -14,16 +14,17 @@ DIGEST_DIGITS = 16  # hexadecimal
 
 @dataclass(frozen=True)
 class CorpusText:
-    """A text with its number and its line in the file, or the error that a line gave instead of a text."""
+    """A text with its number, its line and its id in the file, or the error that a line gave instead of a text."""
 
     number: int
     line: int
     text: str = ""
     error: str | None = None
+    id: str | None = None
 
     def to_bytes(self) -> bytes:
         """Bytes to digest: not the error itself, which names a file that may move."""
-        return f"{self.number}\0{self.line}\0{self.text}\0{self.error is None}\0".encode()
+        return f"{self.number}\0{self.line}\0{self.id or ''}\0{self.text}\0{self.error is None}\0".encode()
 
 
 @dataclass(frozen=True)
@@ -53,17 +54,19 @@ class TextSurvey:
 class TextReader:
     """Iterate over the texts of a file; `survey` describes the texts read so far."""
 
-    def __init__(self, file: Path, column: str = "text", limit: int | None = None) -> None:
-        self.file, self.column, self.limit = file, column, limit
+    def __init__(
+        self, file: Path, column: str = "text", limit: int | None = None, id_column: str | None = None
+    ) -> None:
+        self.file, self.column, self.limit, self.id_column = file, column, limit, id_column
         self._count, self._digest = 0, hashlib.sha256()
 
     def __iter__(self) -> Iterator[CorpusText]:
-        lines = islice(stream_texts(self.file, self.column), self.limit)
-        for number, (line, content) in enumerate(lines):
+        lines = islice(stream_identified(self.file, self.column, self.id_column), self.limit)
+        for number, (line, name, content) in enumerate(lines):
             if isinstance(content, str):
-                text = CorpusText(number, line, content)
+                text = CorpusText(number, line, content, id=name)
             else:
-                text = CorpusText(number, line, error=str(content))
+                text = CorpusText(number, line, error=str(content), id=name)
             self._count += 1
             self._digest.update(text.to_bytes())
             yield text
@@ -73,7 +76,7 @@ class TextReader:
 
     def restarted(self) -> "TextReader":
         """A reader of the same texts from the start."""
-        return TextReader(self.file, self.column, self.limit)
+        return TextReader(self.file, self.column, self.limit, self.id_column)
 
 
 def split_shards(texts: Iterable[CorpusText], size: int) -> Iterator[Shard]:

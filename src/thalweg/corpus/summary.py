@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 MAX_LISTED = 10  # tokens, texts or errors
 MIN_TIMES_KEPT = 10  # of a token in the ranking by mean score
+HEADLINE_CLASSES, HEADLINE_WORDS = 3, 2
+MAX_NAME_CHARACTERS = 40  # of a word or class in a sentence
+DEFAULT_METHOD = "alti"  # of `explain`
 MIN_TOKENS = 10  # of a text in the ranking by agreement: rankings of fewer sources mean little
 
 
@@ -140,6 +143,58 @@ class LowAgreement:
 
 
 @dataclass(frozen=True)
+class ClassFigures:
+    """How often a class is predicted, with which mean probability, and the texts it is most probable for."""
+
+    name: str
+    texts: int
+    share: float
+    probability: float | None
+    examples: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class WordFigures:
+    """A word in lower case that speaks for a class.
+
+    It is in `texts` texts, `class_texts` of them of this class, where it has the share `mean_share` on average.
+    `pull` is the mean over its texts of share · ([text is of the class] − frequency of the class), from `low` to `high`
+    by a 95 % bootstrap. `examples` are the texts of the class where its share is largest.
+    """
+
+    word: str
+    texts: int
+    class_texts: int
+    mean_share: float
+    pull: float
+    low: float
+    high: float
+    examples: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ClassWords:
+    """The words that speak most for a class by a method, the clearest (largest `low`) first."""
+
+    method: str
+    name: str
+    words: tuple[WordFigures, ...]
+
+
+@dataclass(frozen=True)
+class Example:
+    """An excerpt of a text, and by method its words with their first character in the excerpt and their share."""
+
+    text: int
+    line: int
+    id: str | None
+    prediction: str
+    probability: float | None
+    excerpt: str
+    words: Mapping[str, tuple[tuple[int, str, float], ...]]
+
+
+@dataclass(frozen=True)
 class Summary:
     """Figures over all rows of a corpus, finished or not."""
 
@@ -156,6 +211,9 @@ class Summary:
     methods: tuple[MethodFigures, ...]
     agreement: tuple[PairAgreement, ...]
     lowest_agreement: tuple[LowAgreement, ...]
+    classes: tuple[ClassFigures, ...] = ()
+    words: tuple[ClassWords, ...] = ()
+    examples: tuple[Example, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -181,7 +239,9 @@ class Summary:
         """The main figures in a few sentences."""
         counts, total = self.counts, self.identity["texts"]
         texts = f"{total:,} texts" if self.complete else f"{counts.texts:,} of {total:,} texts"
-        sentences = [f"{texts}, {counts.failed:,} failed." if counts.failed else f"{texts}."]
+        failed = f", {counts.failed:,} failed" if counts.failed else ""
+        answers = f": {self._class_shares()}" if self.classes else ""
+        sentences = [f"{texts}{failed}{answers}{self._clearest_words()}."]
         if self.heads:
             share = self.verdicts["identifiable"] / sum(self.verdicts.values())
             judged = " by their values" if self.identity["certificate"] == "values" else ""
@@ -192,6 +252,26 @@ class Summary:
             lowest = " is lowest" if len(means) > 1 else ""
             sentences.append(f"Rank correlation{lowest} between {method} and {other}: {signed(mean)} on average.")
         return tuple(sentences)
+
+    @property
+    def leading_method(self) -> str | None:
+        """The method whose words are in the headline: the default of `explain` if it ran, otherwise the first."""
+        methods = list(dict.fromkeys(words.method for words in self.words))
+        return DEFAULT_METHOD if DEFAULT_METHOD in methods else methods[0] if methods else None
+
+    def _class_shares(self) -> str:
+        listed = [f"{figures.share:.0%} {shortened(figures.name)}" for figures in self.classes[:HEADLINE_CLASSES]]
+        others = len(self.classes) - len(listed)
+        return ", ".join([*listed, *([f"{others:,} other classes"] if others > 0 else [])])
+
+    def _clearest_words(self) -> str:
+        candidates = [entry for entry in self.words if entry.method == self.leading_method and entry.words]
+        if not candidates:
+            return ""
+        clearest = max(candidates, key=lambda entry: entry.words[0].low)
+        names = [f"‘{shortened(word.word)}’" for word in clearest.words[:HEADLINE_WORDS]]
+        verb = "speak" if len(names) > 1 else "speaks"
+        return f"; {' and '.join(names)} {verb} most for {shortened(clearest.name)} ({clearest.method})"
 
     def __rich__(self) -> "RenderableType":
         from thalweg.corpus.view import summary_text
@@ -219,6 +299,11 @@ class Summary:
 
         with draft_of(Path(path)) as draft:
             Path(draft).write_text(self.to_html(), encoding="utf-8")
+
+
+def shortened(name: str) -> str:
+    """A name from a text or a model, short enough for a sentence."""
+    return name if len(name) <= MAX_NAME_CHARACTERS else f"{name[:MAX_NAME_CHARACTERS]}…"
 
 
 def signed(value: float) -> str:

@@ -2,16 +2,19 @@
 
 from thalweg.corpus.page.agreement_section import agreement_section
 from thalweg.corpus.page.check_section import check_section
+from thalweg.corpus.page.example_section import example_section
 from thalweg.corpus.page.head_section import head_section
 from thalweg.corpus.page.length_section import length_section
 from thalweg.corpus.page.mixing_section import mixing_section
 from thalweg.corpus.page.run_section import run_section
 from thalweg.corpus.page.token_section import token_section
+from thalweg.corpus.page.word_section import word_section
 from thalweg.corpus.summary import Summary
 from thalweg.drawing.elements import el
 from thalweg.drawing.page import static_page
 
 SECTIONS = (
+    word_section,
     run_section,
     mixing_section,
     length_section,
@@ -19,6 +22,7 @@ SECTIONS = (
     token_section,
     agreement_section,
     check_section,
+    example_section,
 )
 
 

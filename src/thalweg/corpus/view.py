@@ -6,21 +6,26 @@ from rich.text import Text
 
 from thalweg.corpus.query import QueryResult
 from thalweg.corpus.result import Corpus
-from thalweg.corpus.summary import Band, Summary, signed
-from thalweg.drawing.escaping import printable
-from thalweg.drawing.terminal import Fitted
+from thalweg.corpus.summary import Band, Summary, shortened, signed
+from thalweg.corpus.words import MAX_CLASSES
+from thalweg.drawing.terminal import Fitted, shown
+from thalweg.models.prediction import percent
+from thalweg.printable import printable, visible
 
 MAX_LISTED = 3  # errors, and tokens per method; the page has more
 
 
+@shown
 def corpus_text(corpus: Corpus) -> RenderableType:
     counts, identity = corpus.counts, corpus.identity
     computed = [*identity["methods"], *(["certificate"] if identity["certificate"] else [])]
     parts: list[RenderableType] = [
-        Text.assemble(("corpus", "bold"), (f"   model {corpus.provenance['model']}   {', '.join(computed)}", "dim")),
+        Text.assemble(
+            ("corpus", "bold"), (visible(f"   model {corpus.provenance['model']}   {', '.join(computed)}"), "dim")
+        ),
         Text(
             f"{corpus.texts} of {identity['texts']} texts, {counts.rows} rows in {corpus.shards} shards: "
-            f"{corpus.folder}"
+            f"{printable(str(corpus.folder))}"
         ),
     ]
     if corpus.resumed and corpus.seconds:
@@ -39,6 +44,7 @@ def corpus_text(corpus: Corpus) -> RenderableType:
     return Group(*parts)
 
 
+@shown
 def summary_text(summary: Summary) -> RenderableType:
     origin = f"   model {printable(summary.provenance['model'])}   {summary.folder}"
     parts: list[RenderableType] = [
@@ -49,6 +55,8 @@ def summary_text(summary: Summary) -> RenderableType:
         Text(printable(f"{group.count:,} × {group.part} (first text {group.text:,}): {group.error}"), "yellow")
         for group in summary.errors[:MAX_LISTED]
     ]
+    if summary.classes:
+        parts += [Text(), _classes(summary)]
     if summary.methods:
         parts += [Text(), _methods(summary)]
     if len(summary.agreement) > 1:
@@ -70,6 +78,22 @@ def summary_text(summary: Summary) -> RenderableType:
     if summary.checks and not exceeded:
         parts.append(Text("every check is within its tolerance on every text", "dim"))
     return Group(*parts)
+
+
+def _classes(summary: Summary) -> Table:
+    """Predicted classes, and the words that speak for them by the leading method."""
+    speak = f"speak for it ({printable(summary.leading_method or 'no words')}, 95 % bootstrap)"
+    table = Table("class", "texts", "probability", Column(Text(speak)), box=None, header_style="dim")
+    words = {entry.name: entry.words for entry in summary.words if entry.method == summary.leading_method}
+    for figures in summary.classes[:MAX_CLASSES]:
+        listed = "  ".join(
+            f"{printable(shortened(word.word))} {100 * word.pull:.1f} ({100 * word.low:.1f} to {100 * word.high:.1f})"
+            for word in words.get(figures.name, ())[:MAX_LISTED]
+        )
+        probability = "–" if figures.probability is None else percent(figures.probability)
+        cells = (printable(shortened(figures.name)), f"{figures.texts:,} ({figures.share:.1%})", probability, listed)
+        table.add_row(*map(Text, cells))
+    return table
 
 
 def _methods(summary: Summary) -> Table:
@@ -99,6 +123,7 @@ def _mean(band: Band | None) -> str:
     return "–" if band is None else f"{band.mean:.1%}"
 
 
+@shown
 def query_text(result: QueryResult) -> RenderableType:
     """A table, or one line per cell if the terminal is too narrow for it."""
     wide = Table(

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from thalweg.capture.record import Capture
 from thalweg.capture.target import Start
+from thalweg.decompose.contributions import shares
 from thalweg.decompose.folded import fold
 from thalweg.decompose.nudge import Nudge
 from thalweg.decompose.sketch import NEGLIGIBLE, Products, ReportProgress, exact_norms, sketched_norms
@@ -43,10 +44,15 @@ class Jacobians:
     mean_directions: float
     assumed: tuple[str, ...]
 
-    def absolute(self) -> Float[Tensor, "layer target source"]:
+    def shares(self, targets: Sequence[int]) -> tuple[Float[Tensor, "layer target source"], int]:
+        """Rows divided by their sums, and the number of rows without any derivative, which stay with their target."""
+        own = torch.tensor(targets, device=self.norms.device).repeat(len(self.norms))
+        rows, empty = shares(self.norms.flatten(0, 1), own)
+        return rows.view_as(self.norms), empty
+
+    def absolute(self, rows: Float[Tensor, "layer target source"]) -> Float[Tensor, "layer target source"]:
         """Half widths of the error bars of the shares themselves."""
-        shares = self.norms / self.norms.sum(-1, keepdim=True)
-        return self.errors * shares.clamp_min(NEGLIGIBLE / shares.shape[-1])
+        return self.errors * rows.clamp_min(NEGLIGIBLE / rows.shape[-1])
 
 
 def jacobians(

@@ -62,9 +62,12 @@ class ExplainedLogit:
 
 
 def explained_logit(
-    capture: Capture, stream: ResidualStream, target: Target, output: int | None, foil: int | None
+    capture: Capture, stream: ResidualStream, target: Target, output: int | str | None, foil: int | str | None
 ) -> ExplainedLogit:
-    """The logits that a target stands for, after verifying that the readout leads to what the model returned."""
+    """The logits that a target stands for, after verifying that the readout leads to what the model returned.
+
+    `output` and `foil` are numbers here: names are resolved where the model's labels are known (`explain`).
+    """
     assert capture.logits is not None, "Method.run refuses models without logits"
     if isinstance(stream.readout, Missing):
         raise InputError(f"this method explains a logit, but {stream.readout.reason}")
@@ -83,22 +86,32 @@ def explained_logit(
     return ExplainedLogit(rows, tuple(pieces), choice, (choice * logits).sum(1), pooled)
 
 
-def _choice(
-    logits: Float[Tensor, "logit output"], output: int | None, foil: int | None
-) -> Float[Tensor, "logit output"]:
+def chosen_outputs(
+    logits: Float[Tensor, "logit output"], output: int | str | None, foil: int | str | None
+) -> tuple[list[int], int | None]:
+    """The output that is explained in each row (the one requested, or the model's own choice), and the foil."""
     count = logits.shape[1]
-    for name, number in (("output", output), ("foil", foil)):
-        if number is not None and not 0 <= number < count:
-            raise InputError(f"{name} must be from 0 to {count - 1} for this model, got {number}")
-    chosen = logits.argmax(1)  # [logit]
-    if output is not None:
-        chosen = torch.full_like(chosen, output)
-    if foil is not None and bool((chosen == foil).any()):
+    output, foil = _number("output", output, count), _number("foil", foil, count)
+    chosen = logits.argmax(1).tolist() if output is None else [output] * len(logits)
+    if foil in chosen:
         raise InputError(f"foil {foil} is the output being explained: choose another one")
-    choice = F.one_hot(chosen, count).to(logits.dtype)
+    return chosen, foil
+
+
+def _choice(
+    logits: Float[Tensor, "logit output"], output: int | str | None, foil: int | str | None
+) -> Float[Tensor, "logit output"]:
+    chosen, foil = chosen_outputs(logits, output, foil)
+    choice = F.one_hot(torch.tensor(chosen, device=logits.device), logits.shape[1]).to(logits.dtype)
     if foil is not None:
         choice[:, foil] -= 1
     return choice
+
+
+def _number(name: str, output: int | str | None, count: int) -> int | None:
+    if output is None or (isinstance(output, int) and 0 <= output < count):
+        return output
+    raise InputError(f"{name} must be from 0 to {count - 1} for this model, got {output!r}")
 
 
 def assumptions(logit: ExplainedLogit, capture: Capture, target: Target) -> tuple[str, ...]:

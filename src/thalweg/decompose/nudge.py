@@ -35,9 +35,9 @@ class Nudge:
 
     def taps(self, model: nn.Module, anatomy: Anatomy) -> set[Tap]:
         states = anatomy.states
-        around = states.layer_bypass if self.start == "layer" else states.entry_bypass
-        if around:
-            raise ModelError(f"{around}, so a derivative would be incomplete")
+        edited = {*states.entries, *(states.after[: self.layers - 1] if self.start == "layer" else ())}
+        if fixed := edited & states.fixed:
+            raise ModelError(f"the {min(fixed, key=str)} is read at other places too: a derivative would be incomplete")
         self.top = states.top if self.layers == len(states.after) else ""
         self.entries, self.after = set(states.entries), states.after[: self.layers]
         blocks = self.capture.blocks

@@ -3,7 +3,8 @@
 x_i = Σ_k x_{i⇐k} holds at every point: attention keeps its weights, norms their deviations, gates their values, and
 an activation f is replaced by its slope from the origin f(z)/z at its real input, so each step is linear and the sum
 stays exact. Biases are spread over the sources with weights ∝ |b · x_{i⇐k}|, or kept in a column of their own.
-DecompX (Modarressi 2023), sections 3.1 to 3.3.
+Attention has a single bias, those of its values and of its output merged: b_Att = W_O b_V + b_O.
+DecompX (Modarressi 2023), sections 3.1 to 3.3 and equations 3 to 6.
 """
 
 from collections.abc import Sequence
@@ -54,12 +55,13 @@ class Propagation:
                 parts = self._with_bias(parts, piece.bias.to(parts.dtype))
         return parts
 
-    def _with_bias(self, parts: Sources, bias: Float[Tensor, " width"]) -> Sources:
+    def _with_bias(self, parts: Sources, bias: Float[Tensor, "*token width"]) -> Sources:
         if self.biases == "apart":
             parts = parts.clone()
             parts[:, -1] += bias
             return parts
-        return parts + _shares(parts @ bias)[..., None] * bias
+        products = (parts @ bias[..., None]).squeeze(-1)  # [token source]
+        return parts + _shares(products)[..., None] * bias.unsqueeze(-2)
 
     def attention(
         self, block: Block, values: LinearPath | Missing, parts: Sources, rows: list[int]
@@ -68,7 +70,8 @@ class Propagation:
         if isinstance(values, Missing):
             raise InputError(f"vectors cannot be propagated through attention: {values.reason}")
         exact, attention = parts.dtype, block.attention
-        vectors = self._checked(values, block.input, attention.value.transpose(0, 1).flatten(1), parts, block.name)
+        kernel_values = attention.value.transpose(0, 1).flatten(1)
+        vectors = self._checked(values, block.input, kernel_values, parts, block.name, hold_last_bias=True)
         vectors = vectors.unflatten(-1, attention.value.shape[::2])  # [token source kv_head value_size]
         group = attention.heads // attention.value.shape[0]
         weights, projection = block.weights()[:, rows].to(exact), block.projection.to(exact)
@@ -77,9 +80,16 @@ class Propagation:
             attended = torch.einsum("ij,jsv->isv", weights[head], vectors[:, :, head // group])
             mixed += attended @ projection[head]
         point = torch.einsum("qhv,hvd->qd", attention.output[rows].to(exact), projection)
+        last = values.steps[-1]
+        held = last.bias if isinstance(last, Affine) else None
+        if held is not None:  # b_Att; a row of attention with a sink sums to less than one
+            by_head = held.to(exact).unflatten(-1, attention.value.shape[::2]).repeat_interleave(group, 0)
+            held = torch.einsum("hq,hv,hvd->qd", weights.sum(-1), by_head, projection)
         if block.bias is not None:
-            mixed = self._with_bias(mixed, block.bias.to(exact))
             point = point + block.bias.to(exact)
+            held = block.bias.to(exact) if held is None else held + block.bias.to(exact)
+        if held is not None:
+            mixed = self._with_bias(mixed, held)
         if block.branch_norm is not None:
             mixed = self.through([NormAt(block.branch_norm, block.branch_norm.deviation(point))], mixed)
         if block.scale is not None:
@@ -124,15 +134,20 @@ class Propagation:
         return parts if norm is None else self.through([NormAt(norm, norm.deviation(point))], parts)
 
     def _checked(
-        self, path: LinearPath, start: Tensor, end: Tensor, parts: Sources, name: str
+        self, path: LinearPath, start: Tensor, end: Tensor, parts: Sources, name: str, hold_last_bias: bool = False
     ) -> Float[Tensor, "token source out"]:
-        """Propagate parts along a path, a few rows at a time; the path itself must lead to the model's real values."""
+        """Propagate parts along a path, a few rows at a time; the path itself must lead to the model's real values.
+
+        With `hold_last_bias` the bias of a last affine map is left to the caller.
+        """
         step = max(1, CHUNK_ELEMENTS // (4 * parts.shape[1] * parts.shape[2]))
         ends, propagated = [], []
         for first in range(0, len(parts), step):
             chunk = slice(first, first + step)
             pieces, reached = path.at(start[chunk].to(parts.dtype))
             ends.append(reached)
+            if hold_last_bias and isinstance(pieces[-1], Affine):
+                pieces[-1] = Affine(pieces[-1].weight, None)
             propagated.append(self.through(pieces, parts[chunk]))
         error, allowed = relative_error(torch.cat(ends), end), allowed_error(end.dtype, 4 * start.shape[1])
         if not error <= allowed:

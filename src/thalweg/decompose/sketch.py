@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
-from scipy.stats import t as student
 from torch import Tensor
+
+from thalweg.errors import ModelError
 
 Products = Callable[
     [Int[Tensor, " direction"], Float[Tensor, "direction width"]], Float[Tensor, "direction other result_width"]
@@ -48,6 +49,7 @@ def exact_norms(products: Products, owners: int, batch: int, like: Tensor, repor
         squares.index_add_(0, pairs // width, sizes)
         report(int(pairs[-1]) + 1, owners * width)
     assert squares is not None
+    _require_finite(squares)
     return squares.sqrt()
 
 
@@ -66,20 +68,23 @@ def sketched_norms(
     """Add directions until the error bar of every share is at most `rtol`.
 
     A share is a norm divided by the sum of its row: that of its owner, or that of one `other` over all owners. Returns
-    None as soon as more than the fraction `worth` of all directions seems to be needed: then all of them cost less.
+    None as soon as more than the fraction `worth` of all directions seems to be needed: then all of them cost less. The
+    same if a bar is unknown, because it overflows.
     """
     width = like.shape[-1]
+    if width <= GROUP_SIZE:
+        return None
     probes = _Probes(products, owners, batch, like, seed, rows_are_owners)
-    wanted = torch.full((owners,), min(GROUP_SIZE, width))
+    wanted = torch.full((owners,), GROUP_SIZE)
     while True:
         probes.add(wanted, report)
         norms, errors, grow = probes.judge(rtol)
         if bool((grow <= 1).all()):
             return Sketch(norms, errors, probes.used)
         enough = torch.where(
-            grow > 1, width * probes.used * grow / (width - probes.used + probes.used * grow), probes.used
+            grow <= 1, probes.used, width * probes.used * grow / (width - probes.used + probes.used * grow)
         )
-        if float(enough.mean()) > worth * width:
+        if not float(enough.mean()) <= worth * width:  # NaN as well
             return None
         wanted = torch.where(grow > 1, _next(probes.used, enough, width), probes.used)
 
@@ -149,6 +154,8 @@ class _Probes:
         The lower the effective rank r of JᵀJ, the more these depend on each other: the mean of their squares has the
         relative variance 2/pairs + 8/(k r) (Hoeffding), and twice its inverse is the number of degrees of freedom.
         """
+        from scipy.stats import t as student  # slow to import, and few results need it
+
         rank = total.square() / (self.width**2 * mean + total.square() / self.width).clamp_min(_tiny(total))
         inverse = 1 / self.pairs.to(total)[:, None] + 4 / (self.used.to(total)[:, None] * rank.clamp_min(1))
         return torch.from_numpy(student.ppf(0.5 + QUANTILE / 2, (1 / inverse).cpu().numpy())).to(total)
@@ -156,6 +163,7 @@ class _Probes:
     def judge(self, rtol: float) -> tuple[Squares, Squares, Float[Tensor, " owner"]]:
         """Norms, errors of shares, and the factor by which the variance of each owner must fall."""
         assert self.squares is not None
+        _require_finite(self.squares)
         used = self.used.to(self.squares)[:, None]  # [owner one]
         total = self.width / used * self.squares
         norms = total.sqrt()
@@ -180,6 +188,15 @@ class _Probes:
         grow = torch.zeros_like(norms[:, 0])
         grow.scatter_reduce_(0, blamed.flatten(), (errors / rtol).square().flatten(), "amax")
         return norms, errors, grow.cpu()
+
+
+def _require_finite(squares: Squares) -> None:
+    if not squares.isfinite().all():
+        name = str(squares.dtype).removeprefix("torch.")
+        raise ModelError(
+            f"derivatives of the model's states overflow in {name}: its weights are too large"
+            + ("" if squares.dtype == torch.float64 else "; load it with dtype='float64'")
+        )
 
 
 def _tiny(tensor: Tensor) -> float:

@@ -2,20 +2,13 @@
 
 import html
 
+from thalweg.printable import visible
+
 
 class Markup(str):
     """HTML that is already escaped."""
 
     __slots__ = ()
-
-
-def printable(text: str) -> str:
-    """Spell out control and bidirectional characters, so that none moves the cursor or reorders the text.
-
-    >>> printable("a\\x1b[2J\\u202e"), printable("")
-    ('a\\\\x1b[2J\\\\u202e', '␣')
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text) or "␣"
 
 
 def escaped(value: object) -> Markup:
@@ -24,8 +17,7 @@ def escaped(value: object) -> Markup:
         return value
     if isinstance(value, float):
         return Markup(f"{value:.2f}".rstrip("0").rstrip("."))
-    text = str(value)
-    return Markup(html.escape(printable(text)) if text else "")
+    return Markup(html.escape(visible(str(value))))
 
 
 def attribute(page: str) -> Markup:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thalweg.axes import ScoreArray
-from thalweg.drawing.escaping import printable
 from thalweg.errors import MissingExtraError
+from thalweg.printable import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

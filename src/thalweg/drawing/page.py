@@ -7,11 +7,26 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from thalweg.drawing.escaping import Markup, attribute, escaped, printable
+from thalweg.drawing.escaping import Markup, attribute, escaped
 from thalweg.drawing.payload import Arrays, describe_tokens, encode_payload
+from thalweg.printable import printable
 from thalweg.tokens import Tokens
 
-SCRIPTS = ("data", "units", "flow", "colour", "elements", "text", "river", "methods", "heads", "mixing", "receipt")
+SCRIPTS = (
+    "data",
+    "units",
+    "flow",
+    "colour",
+    "elements",
+    "glossary",
+    "text",
+    "river",
+    "methods",
+    "heads",
+    "alternatives",
+    "mixing",
+    "receipt",
+)
 FRAME_HEIGHT = 760  # pixels of a page inside a notebook
 TITLE_TOKENS = 12
 PAGE = """<!doctype html>
@@ -44,13 +59,14 @@ def report_page(tokens: Tokens, target: Sequence[int], headline: str, parts: Map
     description = {
         "tokens": describe_tokens(tokens),
         "target": list(target),
-        "prediction": None,
+        "answer": [],
         "outputs": [],
         "prompt": None,
         "openWords": False,
         "methods": [],
         "blocks": [],
         "certificate": None,
+        "alternatives": None,
         "maps": [],
         "intervals": [],
         "mixing": None,

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.drawing.escaping import printable
 from thalweg.drawing.packed import Packed
 from thalweg.drawing.terminal import MAX_ROW_SUM_ERROR
 from thalweg.jsonable import jsonable
+from thalweg.printable import printable
 from thalweg.receipt import Receipt
 from thalweg.tokens import Tokens
 
@@ -66,7 +66,9 @@ def describe_tokens(tokens: Tokens) -> dict[str, Any]:
     groups = tokens.word_groups()
     return {
         "labels": [printable(_label(tokens, i)) for i in range(len(tokens))],
-        "pieces": [printable(piece) for piece in tokens.pieces],
+        "surfaces": [printable(surface) if (surface := tokens.surface(i)) else None for i in range(len(tokens))],
+        "unknown": list(tokens.unknown),
+        "warnings": [printable(warning) for warning in tokens.warnings()],
         "glued": [_glued(tokens, i) for i in range(len(tokens))],
         "special": list(tokens.special),
         "segments": list(tokens.segments),
@@ -77,9 +79,9 @@ def describe_tokens(tokens: Tokens) -> dict[str, Any]:
 
 
 def _label(tokens: Tokens, position: int) -> str:
-    """The text that a token covers, or its own name if it covers none."""
+    """What the model reads; for white space, the text itself."""
     span, text = tokens.spans[position], tokens.texts[tokens.segments[position]]
-    if span is None or text is None:
+    if span is None or text is None or text[slice(*span)].strip():
         return tokens.pieces[position]
     return text[slice(*span)].strip(" ") or "␣"
 
@@ -102,4 +104,4 @@ def describe_receipt(receipt: Receipt, row_sum_error: float | None = None) -> di
     figures = dict(jsonable(receipt.figures))
     if row_sum_error is not None and row_sum_error < MAX_ROW_SUM_ERROR:
         figures["rows sum to one within"] = row_sum_error
-    return {"checks": checks, "figures": figures, "assumed": list(receipt.assumed)}
+    return {"checks": checks, "figures": figures, "learnt": list(receipt.learnt), "assumed": list(receipt.assumed)}

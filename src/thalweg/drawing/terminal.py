@@ -1,17 +1,46 @@
 """Terminal primitives: shades, layouts that fit the window, receipts."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.measure import Measurement
+from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
-from thalweg.drawing.escaping import printable
-from thalweg.receipt import Receipt
+from thalweg.printable import printable, visible
 
+if TYPE_CHECKING:
+    from thalweg.receipt import Receipt
+
+P = ParamSpec("P")
 SHADES = 6  # more cannot be told apart
 MAX_COLUMNS = 1000  # wider than any window
 MAX_ROW_SUM_ERROR = 1e-3  # rows that miss one by more do not count as summing to one
+
+
+class Shown:
+    """Content whose text is spelt out by `visible` as it is printed: only our own styles reach the terminal."""
+
+    def __init__(self, content: RenderableType) -> None:
+        self.content = content
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for segment in console.render(self.content, options):
+            text = "\n".join(map(visible, segment.text.split("\n")))
+            yield segment if segment.control else Segment(text, segment.style)
+
+
+def shown(view: Callable[P, RenderableType]) -> Callable[P, RenderableType]:
+    """Decorate the terminal view of a result, whatever console prints it."""
+
+    @wraps(view)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> RenderableType:
+        return Shown(view(*args, **kwargs))
+
+    return drawn
 
 
 class Fitted:
@@ -30,6 +59,17 @@ class Fitted:
         yield next(fitting, self.layouts[-1])
 
 
+def fitted_table(names: Sequence[str], rows: Sequence[Sequence[Text | str]]) -> Fitted:
+    """A table, or in a narrow window one line per row: its first entry, then names and values."""
+    table = Table(*names, box=None, header_style="dim", padding=(0, 1))
+    lines: list[Text] = []
+    for first, *values in rows:
+        table.add_row(first, *values)
+        parts = [Text.assemble(f"{name} ", value) for name, value in zip(names[1:], values, strict=True)]
+        lines.append(Text.assemble(first, ": ", Text(", ").join(parts)))
+    return Fitted(table, Group(*lines))
+
+
 def shade(strength: int, negative: bool) -> str:
     """Rich style for a score: blue, or orange if negative, in steps from 0 to `SHADES`."""
     if strength == 0:
@@ -41,8 +81,8 @@ def shade(strength: int, negative: bool) -> str:
     return f"{front} on rgb({red},{green},{blue})" + (" bold" if strength == SHADES else "")
 
 
-def receipt_text(receipt: Receipt, row_sum_error: float = 1.0) -> Text:
-    """Checks and figures in one line, assumptions in another."""
+def receipt_text(receipt: "Receipt", row_sum_error: float = 1.0) -> Text:
+    """Checks and figures in one line, then what was proved earlier, then assumptions."""
     checks = [
         *(
             f"{name.replace('_', ' ')} {check.worst:.0e} (allowed {check.allowed:.0e})"
@@ -52,6 +92,7 @@ def receipt_text(receipt: Receipt, row_sum_error: float = 1.0) -> Text:
         *(f"{name} {value:.3g}" for name, value in receipt.figures.items()),
     ]
     text = Text(printable("checked: " + ", ".join(checks)), "dim")
-    if receipt.assumed:
-        text.append("\n" + printable("assumed: " + "; ".join(receipt.assumed)))
+    for label, entries in (("proved when the model was learnt", receipt.learnt), ("assumed", receipt.assumed)):
+        if entries:
+            text.append("\n" + printable(f"{label}: " + "; ".join(entries)))
     return text

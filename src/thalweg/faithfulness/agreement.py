@@ -69,7 +69,7 @@ def agreements(examples: Sequence[ExampleScores], methods: Sequence[str], seed: 
             mean,
             tuple(sorted(tokens, key=lambda token: (-token.size, token.example))[:SHOWN_TOKENS]),
         )
-        for (first, second), mean, tokens in zip(pairs, means(table, seed), apart, strict=True)
+        for (first, second), mean, tokens in zip(pairs, means(table, seed, (-1.0, 1.0)), apart, strict=True)
     ]
 
 

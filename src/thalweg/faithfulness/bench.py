@@ -8,28 +8,31 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+
+from thalweg.decompose.edits import Operator
 from thalweg.digests import text_digest
 from thalweg.errors import InputError
 from thalweg.faithfulness.bounds import BEAM_WIDTH, MAX_EXACT_TOKENS
-from thalweg.faithfulness.case import check_subject
+from thalweg.faithfulness.case import check_subject, is_contrastive
 from thalweg.faithfulness.evaluation import Evaluation
 from thalweg.faithfulness.examples import BenchExample, examples_digest
-from thalweg.faithfulness.operators import Blanks, Operator
 from thalweg.faithfulness.rankers import find_rankers
 from thalweg.faithfulness.registry import find_metrics
 from thalweg.faithfulness.result import Bench
 from thalweg.faithfulness.row_store import BENCH_RUN, open_rows
 from thalweg.files.run_folder import RunHeader
 from thalweg.jsonable import jsonable
+from thalweg.models.padding import blanks_of
 from thalweg.models.subject import Subject
 from thalweg.progress import progress
-from thalweg.version import __version__
 
 DEFAULT_METHODS = ("attention_rollout", "alti", "gradient_norm", "leave_one_out", "random")
 DEFAULT_METRICS = ("comprehensiveness", "sufficiency", "aopc")
 SHOWN_CHARACTERS = 80  # of a value in an error
 
 
+@torch.inference_mode(False)  # also if the caller disabled gradients
 def bench(
     subject: Subject,
     examples: Sequence[str | BenchExample],
@@ -45,12 +48,11 @@ def bench(
 ) -> Bench:
     """Run every method on every example, score each ranking, and test which differences are more than chance.
 
-    `methods` are names of methods or baselines (gradient_norm, gradient_x_input, integrated_gradients, occlusion,
-    leave_one_out, random), or "all"; `inverses` adds the reverse of each ranking. `metrics` remove tokens with the
-    `operator` unless their name ends in one, as in sufficiency_mask. `other_seeds` are the models that seed_robustness
-    compares with. Texts of more than `max_tokens` tokens are recorded as errors, and so are methods that fail. With a
-    `folder`, rows are written as they are computed and an interrupted run resumes; "auto" names the folder after the
-    run's identity.
+    `methods` are names of methods, "random" for random scores, or "all"; `inverses` adds the reverse of each ranking.
+    `metrics` remove tokens with the `operator` unless their name ends in one, as in sufficiency_mask. `other_seeds` are
+    the models that seed_robustness compares with. Texts of more than `max_tokens` tokens are recorded as errors, and so
+    are methods that fail. With a `folder`, rows are written as they are computed and an interrupted run resumes; "auto"
+    names the folder after the run's identity.
 
     Inputs with removed tokens are unlike the model's training data: use these metrics to compare methods, not models.
 
@@ -77,7 +79,15 @@ def bench(
                 store.add(number, evaluation.rows(number, example))
             report(number + 1, len(dataset))
         rows = store.finish()
-    return Bench.of(rows, header, path)
+    return Bench.of(rows, header if store.folder is None else store.folder.header, path)
+
+
+def check_names(
+    methods: Sequence[str] = DEFAULT_METHODS, metrics: Sequence[str] = DEFAULT_METRICS, operator: Operator = "delete"
+) -> None:
+    """Raise for methods, metrics or an operator that do not exist."""
+    find_rankers(methods)
+    find_metrics(metrics, operator)
 
 
 def _as_examples(examples: Sequence[str | BenchExample]) -> tuple[BenchExample, ...]:
@@ -117,15 +127,14 @@ def _run_header(evaluation: Evaluation, examples: Sequence[BenchExample]) -> Run
     identity = {
         **subject.identity(),
         "examples": examples_digest(examples),
+        "contrastive": any(is_contrastive(subject, example) for example in examples),
         "methods": [ranker.name for ranker in evaluation.rankers],
         "params": jsonable({ranker.name: ranker.all_params() for ranker in evaluation.rankers}),
         "metrics": [metric.name for metric in evaluation.metrics],
         "seed": evaluation.seed,
         "max_tokens": evaluation.max_tokens,
-        "blank": Blanks.of(subject.model, subject.tokenizer).label,
+        "blank": blanks_of(subject.model, subject.tokenizer).label,
         "bounds": f"exact up to {MAX_EXACT_TOKENS} tokens, else {BEAM_WIDTH} beams",
         "other_seeds": [text_digest([json.dumps(seed.identity())]) for seed in evaluation.other_seeds],
-        "schema": BENCH_RUN.schema,
-        "thalweg": __version__,
     }
-    return RunHeader(identity, subject.provenance)
+    return RunHeader.of(BENCH_RUN, identity, subject.provenance)

@@ -7,9 +7,9 @@ m! orders.
 
 from itertools import combinations
 
+from thalweg.decompose.edits import Operator
 from thalweg.errors import InputError
 from thalweg.faithfulness.case import Case
-from thalweg.faithfulness.operators import Operator
 
 MAX_EXACT_TOKENS = 8  # all subsets are tried: 256 passes
 BEAM_WIDTH = 5  # orders followed at once in longer inputs

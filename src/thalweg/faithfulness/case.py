@@ -1,20 +1,20 @@
 """A case: one example captured on one model, with its answer and the tokens that can be removed."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from thalweg.capture.record import Capture
+from thalweg.capture.record import Blanks, Capture
 from thalweg.capture.target import Target, find_target
+from thalweg.decompose.answers import Answer
+from thalweg.decompose.edits import Operator, TokenSequence, original_sequence, remove_tokens
 from thalweg.errors import InputError
 from thalweg.faithfulness.examples import BenchExample, Spans
-from thalweg.faithfulness.operators import Blanks, Operator, TokenSequence, remove_tokens
-from thalweg.faithfulness.scoring import AnswerProbability, Scorer
-from thalweg.models.encode import encode
+from thalweg.faithfulness.scoring import Scorer
 from thalweg.models.subject import Subject
 
 SUPPORTED_TASKS = ("classification", "causal_lm", "masked_lm")
@@ -36,7 +36,7 @@ class Case:
     seed: int
     capture: Capture
     target: Target
-    answer: AnswerProbability
+    answer: Answer
     original: TokenSequence
     removable: tuple[int, ...]
     blanks: Blanks
@@ -136,8 +136,7 @@ def make_case(
 ) -> Case:
     """Capture an example and find its answer. Texts of more than `max_tokens` tokens raise."""
     check_subject(subject)
-    text = _input_text(subject, example)
-    capture = subject.capture(text)
+    capture = subject.capture(_input_text(subject, example))
     tokens = capture.tokens
     if max_tokens is not None and len(tokens) > max_tokens:
         raise InputError(f"the text has {len(tokens)} tokens, more than max_tokens={max_tokens}")
@@ -149,8 +148,8 @@ def make_case(
     )
     if not removable:
         raise InputError("the text has no token that can be removed")
-    blanks = Blanks.of(subject.model, subject.tokenizer)
-    types = encode(subject.model, subject.tokenizer, text).inputs.get("token_type_ids")
+    assert capture.rerun is not None
+    blanks = capture.rerun.blanks
     return Case(
         subject=subject,
         example=example,
@@ -159,11 +158,7 @@ def make_case(
         capture=capture,
         target=Target(target.positions, answer.output),
         answer=answer,
-        original=TokenSequence(
-            tuple(int(token_id) for token_id in tokens.ids if token_id is not None),
-            None if types is None else tuple(types[0].tolist()),
-            answer_position=answer_position,
-        ),
+        original=replace(original_sequence(capture), answer_position=answer_position),
         removable=removable,
         blanks=blanks,
         scorer=Scorer(subject.model, answer, blanks.pad),
@@ -173,6 +168,11 @@ def make_case(
 def _names_words(subject: Subject, example: BenchExample) -> bool:
     """Whether the example names the word to explain, and the model predicts words."""
     return example.good is not None and subject.task != "classification"
+
+
+def is_contrastive(subject: Subject, example: BenchExample) -> bool:
+    """Whether the answer is a difference of two probabilities."""
+    return example.bad is not None and _names_words(subject, example)
 
 
 def _input_text(subject: Subject, example: BenchExample) -> str:
@@ -194,16 +194,16 @@ def _answer_position(subject: Subject, capture: Capture, target: Target) -> int 
     return next(iter(target.positions), None)
 
 
-def _answer(subject: Subject, example: BenchExample, target: Target) -> AnswerProbability:
+def _answer(subject: Subject, example: BenchExample, target: Target) -> Answer:
     if not _names_words(subject, example):
         if target.output is None:
             raise InputError("the model makes no single prediction for this text")
-        return AnswerProbability(target.output)
+        return Answer(target.output)
     output = _continuation(subject, example, example.good)
     foil = None if example.bad is None else _continuation(subject, example, example.bad)
     if output == foil:
         raise InputError(f"{example.good!r} and {example.bad!r} start with the same token and cannot be compared")
-    return AnswerProbability(output, foil)
+    return Answer(output, foil)
 
 
 def _continuation(subject: Subject, example: BenchExample, word: str | None) -> int:

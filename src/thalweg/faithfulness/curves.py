@@ -5,8 +5,9 @@ from math import ceil
 import numpy as np
 from jaxtyping import Float
 
+from thalweg.decompose.edits import Operator
 from thalweg.faithfulness.case import Ranking
-from thalweg.faithfulness.operators import Operator
+from thalweg.faithfulness.statistics import Limits
 from thalweg.ranks import centred_ranks, correlations
 
 BINS = (0.01, 0.05, 0.10, 0.20, 0.50)  # shares of the tokens (ERASER)
@@ -27,6 +28,12 @@ def with_only(ranking: Ranking, counts: list[int], operator: Operator) -> Curve:
 def bin_counts(tokens: int) -> list[int]:
     """The number of tokens in each of ERASER's bins, rounded up."""
     return [ceil(share * tokens) for share in BINS]
+
+
+def eraser_limits(low: float, high: float) -> Limits:
+    """The smallest and largest mean drop over the bins and the empty one, which is always zero."""
+    largest = (high - low) * len(BINS) / (len(BINS) + 1)
+    return -largest, largest
 
 
 def area(curve: Curve) -> float:

@@ -3,8 +3,8 @@
 import numpy as np
 from jaxtyping import Float
 
+from thalweg.decompose.edits import Operator
 from thalweg.faithfulness.case import Case
-from thalweg.faithfulness.operators import Operator
 
 
 def single_effects(case: Case, operator: Operator) -> Float[np.ndarray, " removable"]:

@@ -14,7 +14,6 @@ from thalweg.faithfulness.registry import Metric
 from thalweg.faithfulness.row_store import Row, empty_row
 from thalweg.faithfulness.scoring import Meter, count_passes
 from thalweg.faithfulness.shuffle import shuffle_weights
-from thalweg.models.encode import encode
 from thalweg.models.subject import Subject
 
 
@@ -120,4 +119,4 @@ def _with_shared_passes(rows: list[Row], passes: int) -> list[Row]:
 def _learn_wiring(subject: Subject, text: str) -> None:
     """Learn the wiring before passes are counted, so that a resumed run counts the same as an uninterrupted one."""
     with suppress(Exception):  # raised again, and recorded, when the example is captured
-        subject.anatomy(encode(subject.model, subject.tokenizer, text))
+        subject.anatomy(subject.encode(text))

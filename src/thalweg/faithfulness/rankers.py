@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Float
 
 from thalweg.attribution.explain import explain
-from thalweg.errors import InputError, ProofError
+from thalweg.errors import InputError, ProofError, unknown_name
 from thalweg.faithfulness.case import Case, Ranking
 from thalweg.faithfulness.registry import Baseline, list_baselines
 from thalweg.methods.params import split_options
-from thalweg.methods.registry import Method, list_methods, unknown_name
+from thalweg.methods.registry import Method, list_methods
 
 INVERSE = "inverse_"
 ALL = "all"

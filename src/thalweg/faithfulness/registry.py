@@ -6,11 +6,12 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
-from thalweg.errors import InputError
+from thalweg.decompose.edits import OPERATORS, Operator
+from thalweg.errors import InputError, unknown_name
 from thalweg.faithfulness.case import Case, Ranking
-from thalweg.faithfulness.operators import OPERATORS, Operator
+from thalweg.faithfulness.statistics import Limits
 from thalweg.methods.params import read_params
-from thalweg.methods.registry import Maps, import_modules, summary_of, unknown_name
+from thalweg.methods.registry import Maps, import_modules, summary_of
 
 Direction = Literal["higher", "lower"]
 Role = Literal["faithfulness", "agreement", "plausibility", "robustness", "gate"]
@@ -28,7 +29,9 @@ class Metric:
     - `direction`: whether higher or lower values are better.
     - `role`: a "gate" is passed or failed and compares with the model with shuffled weights; "robustness" compares
       with other seeds of the model; the others rank methods.
-    - `reference`: the baseline that an agreement is measured with. It is shown, but does not compete.
+    - `limits`: the smallest and the largest possible value, or a function that computes them from those of the answer
+      (0 and 1; −1 and 1 if it is a difference of two probabilities). Intervals stay between them.
+    - `reference`: the method that an agreement is measured with. It is shown, but does not compete.
     """
 
     base: str
@@ -37,6 +40,7 @@ class Metric:
     role: Role
     function: Measure
     paper: str
+    limits: Limits | Callable[[float, float], Limits]
     reference: str | None = None
 
     @property
@@ -52,6 +56,10 @@ class Metric:
     def summary(self) -> str:
         return summary_of(self.function)
 
+    def limits_for(self, answer: Limits) -> Limits:
+        """The smallest and the largest possible value if the answer is between these limits."""
+        return self.limits(*answer) if callable(self.limits) else self.limits
+
     def __call__(self, ranking: Ranking) -> float | None:
         """The value for one example; None if it is not defined there."""
         return self.function(ranking) if self.operator is None else self.function(ranking, self.operator)
@@ -61,9 +69,8 @@ class Metric:
 class Baseline:
     """A reference ranking that methods are compared with.
 
-    Unlike a method, which reads one capture, a baseline scores a `Case`: it may run edited inputs or take gradients,
-    and has no per-layer maps. `is_floor` marks scores that depend on neither text nor model; verdicts say which
-    methods are not better.
+    Unlike a method, which reads one capture, a baseline scores a `Case`, whose number and seed it knows. `is_floor`
+    marks scores that depend on neither text nor model; verdicts say which methods are not better.
     """
 
     name: str
@@ -88,13 +95,19 @@ _baselines: dict[str, Baseline] = {}
 
 
 def metric(
-    *, direction: Direction, role: Role, paper: str, operators: Sequence[Operator] = (), reference: str | None = None
+    *,
+    direction: Direction,
+    role: Role,
+    paper: str,
+    limits: Limits | Callable[[float, float], Limits],
+    operators: Sequence[Operator] = (),
+    reference: str | None = None,
 ) -> Callable[[M], M]:
     """Register a function under its own name, once per operator."""
 
     def register(function: M) -> M:
         for operator in operators or (None,):
-            entry = Metric(function.__name__, operator, direction, role, function, paper, reference)
+            entry = Metric(function.__name__, operator, direction, role, function, paper, limits, reference)
             _metrics[entry.name] = entry
         return function
 

@@ -15,6 +15,7 @@ from thalweg.faithfulness.registry import Metric, find_metrics
 from thalweg.faithfulness.row_store import BENCH_RUN, Row, read_rows
 from thalweg.faithfulness.statistics import Mean, PairedTest, means, paired_tests
 from thalweg.faithfulness.verdicts import Verdict, judge
+from thalweg.files.records import read_as, reading, require
 from thalweg.files.run_folder import RunHeader, read_header
 from thalweg.jsonable import jsonable
 
@@ -79,12 +80,15 @@ class Bench:
         """Statistics and verdicts over the rows of a run, complete or not."""
         methods, seed = tuple(header.identity["methods"]), header.identity["seed"]
         metrics = find_metrics(header.identity["metrics"], "delete")
+        answer = (-1.0, 1.0) if header.identity["contrastive"] else (0.0, 1.0)
+        limits = {metric.name: metric.limits_for(answer) for metric in metrics}
         tables = {metric.name: values_by_method(rows, methods, metric.name) for metric in metrics}
         mean_tables = {
-            name: dict(zip(methods, means(np.stack(list(table.values()), 1), seed), strict=True))
+            name: dict(zip(methods, means(np.stack(list(table.values()), 1), seed, limits[name]), strict=True))
             for name, table in tables.items()
         }
-        tests = {name: paired_tests(table, _tested_pairs(methods), seed) for name, table in tables.items()}
+        pairs = _tested_pairs(methods)
+        tests = {name: paired_tests(table, pairs, seed, limits[name]) for name, table in tables.items()}
         plain = [name for name in methods if not is_inverse(name)]
         return Bench(
             rows=rows,
@@ -106,8 +110,19 @@ class Bench:
     def load(folder: str | Path) -> "Bench":
         """Read a run from its folder, also while it is running."""
         path = Path(folder)
-        header = read_header(path, BENCH_RUN)
-        return Bench.of(read_rows(path), header, path)
+        with reading(path, "a bench run"):
+            header = read_header(path, BENCH_RUN)
+            methods = read_as(_Options, header.identity, "identity").methods
+            provenance = read_as(Mapping[str, str], header.provenance, "provenance")
+            require("model" in provenance, "provenance.model is missing")
+            metrics = [metric.name for metric in find_metrics(header.identity["metrics"], "delete")]
+            rows = read_rows(path)
+            for row in rows:
+                checked = read_as(_Row, row, "row")
+                require(checked.method in methods, f"row.method must be one of {', '.join(methods)}")
+                require(len(checked.tokens or ()) == len(checked.scores or ()), "row.tokens and row.scores must agree")
+                read_as(Mapping[str, float | None], {name: row[name] for name in metrics}, "row")
+            return Bench.of(rows, header, path)
 
     def values(self, metric: str) -> dict[str, Float[np.ndarray, " input"]]:
         """The values of one metric by method, one per example; NaN where there is none."""
@@ -143,6 +158,35 @@ class Bench:
             "means": {name: asdict(mean) for name, mean in self.means[metric.name].items()},
             "pairs": [{**asdict(test), "differ": test.differ} for test in self.pairs[metric.name]],
         }
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The options of a run that its results need later."""
+
+    methods: tuple[str, ...]
+    metrics: tuple[str, ...]
+    seed: int
+    blank: Any
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The columns of a row that every bench has."""
+
+    example: int
+    method: str
+    error: str | None
+    prediction: str | None
+    answer: float | None
+    seconds: float | None
+    sum_error: float | None
+    scores: tuple[float, ...] | None
+    tokens: tuple[str, ...] | None
+    shared_passes: int
+    method_passes: int
+    metric_passes: int
+    metric_requests: int
 
 
 def values_by_method(

@@ -1,17 +1,18 @@
 """Rows of a bench in Parquet: one file per example during the run, one for all of them at the end."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from thalweg.errors import InputError, MissingExtraError
+from thalweg.errors import MissingExtraError
 from thalweg.faithfulness.registry import Metric
-from thalweg.files.run_folder import RunFolder, RunHeader, RunKind, open_run
+from thalweg.files.run_folder import RunFolder, RunHeader, RunKind, check_intact, open_run
 
-BENCH_RUN = RunKind("bench", 3)
-ALL_ROWS = "rows.parquet"
+BENCH_RUN = RunKind("bench", 4)
+ALL_ROWS, PART_NAME = "rows.parquet", re.compile(r"rows-\d{6,}\.parquet")
 COUNTS = ("shared_passes", "method_passes", "metric_passes", "metric_requests")
 
 Row = dict[str, Any]  # one method on one example
@@ -40,9 +41,9 @@ class RowStore:
     def finish(self) -> list[Row]:
         """Return all rows, and merge the files of single examples into one."""
         everything = [row for example in sorted(self.rows) for row in self.rows[example]]
-        if self.folder is not None and (parts := _part_files(self.folder.path)):
+        if self.folder is not None and (parts := _part_names(self.folder.path)):
             self._write(ALL_ROWS, everything)
-            self.folder.remove(*(part.name for part in parts))
+            self.folder.remove(*parts)
         return everything
 
     def _write(self, name: str, rows: list[Row]) -> None:
@@ -62,32 +63,35 @@ def open_rows(path: Path | None, header: RunHeader, metrics: Sequence[Metric]) -
     _import_parquet()
     with open_run(path, BENCH_RUN, header.identity, header.provenance) as folder:
         store = RowStore(metrics, folder)
-        for row in read_rows(path):
+        for row in _rows_of(path, folder.intact(*_part_names(path), ALL_ROWS)):
             store.rows.setdefault(row["example"], []).append(row)
         yield store
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read the rows that a run has written so far, also while it is running.
-
-    A run that was killed at its end may have left rows in two files; they count once.
-    """
-    pyarrow, parquet = _import_parquet()
-    rows: dict[tuple[int, str], Row] = {}
-    for file in [*_part_files(path), path / ALL_ROWS]:
+    """Read the rows that a run has written so far, also while it is running."""
+    names = [*_part_names(path), ALL_ROWS]
+    while True:
+        present = [name for name in names if (path / name).exists()]
         try:
-            table = parquet.read_table(file)
-        except FileNotFoundError:  # not written yet, or merged meanwhile into the file that is read last
+            check_intact(path, present)
+            return _rows_of(path, present)
+        except FileNotFoundError:  # merged meanwhile
             continue
-        except (OSError, pyarrow.ArrowException) as error:
-            raise InputError(f"cannot read {file}: {error}; remove it to run its examples again") from error
-        for row in table.to_pylist():
+
+
+def _rows_of(path: Path, names: Iterable[str]) -> list[Row]:
+    """The rows of intact files. A run that was killed at its end may have left rows in two of them; they count once."""
+    _, parquet = _import_parquet()
+    rows: dict[tuple[int, str], Row] = {}
+    for name in sorted(names):
+        for row in parquet.read_table(path / name).to_pylist():
             rows.setdefault((row["example"], row["method"]), row)
     return list(rows.values())
 
 
-def _part_files(path: Path) -> list[Path]:
-    return sorted(path.glob("rows-*.parquet"))
+def _part_names(path: Path) -> list[str]:
+    return sorted(entry.name for entry in path.iterdir() if PART_NAME.fullmatch(entry.name))
 
 
 def _schema(metrics: Sequence[Metric]) -> Any:

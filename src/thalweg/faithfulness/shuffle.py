@@ -15,4 +15,4 @@ def shuffle_weights(subject: Subject, seed: int) -> Subject:
     for parameter in model.parameters():
         order = torch.randperm(parameter.numel(), generator=generator).to(parameter.device)
         parameter.copy_(parameter.flatten()[order].view_as(parameter))
-    return Subject(model, subject.tokenizer, subject.task, f"{subject.name}, weights shuffled")
+    return Subject(model, subject.tokenizer, subject.task, f"{subject.name}, weights shuffled", subject.truncate)

@@ -19,7 +19,11 @@ MAX_EXACT_INPUTS = 13  # up to here all 2^n sign patterns are tried
 MIN_INPUTS = 6  # with fewer inputs no sign pattern is rare enough
 BLOCK_ENTRIES = 2**22  # numbers in a block of resamples
 
+CONSTANT = 1e-9  # of the possible range: values that differ by less are the same
+
 Values = Float[np.ndarray, "input column"]
+Limits = tuple[float, float]  # the smallest and the largest possible value
+UNLIMITED: Limits = (-np.inf, np.inf)
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,14 @@ class PairedTest:
         return self.corrected < 1 - LEVEL
 
 
-def means(values: Values, seed: int = 0) -> list[Mean]:
-    """Bootstrap intervals of the mean of each column; missing values (NaN) are left out.
+def means(values: Values, seed: int = 0, limits: Limits = UNLIMITED) -> list[Mean]:
+    """Bootstrap intervals of the mean of each column, inside `limits`; missing values (NaN) are left out.
 
     Percentiles of the means of resampled inputs, widened so that they also hold for about ten inputs (Hesterberg 2015):
     α' = Φ(−√(n/(n−1)) t_{n−1}(α)) in place of α. Fewer than `MIN_INPUTS` inputs have too few distinct resamples;
-    they get Student's interval.
+    they get Student's interval, and a single one the whole range. If all inputs have the same value c, and the limits
+    are finite, a share of at most q = 1 − α^{1/n} ≈ 3/n of the population has another one (the rule of three, exact),
+    so the mean is between c − q (c − lowest) and c + q (highest − c).
     """
     results = [Mean(np.nan, np.nan, np.nan, 0)] * values.shape[1]
     for columns, rows in _groups(~np.isnan(values)):
@@ -61,39 +67,49 @@ def means(values: Values, seed: int = 0) -> list[Mean]:
             continue
         sample = values[rows][:, columns]
         centre = sample.mean(0)
-        low, high = _interval(sample, centre, seed)
+        low, high = _interval(sample, centre, seed, limits)
         for column, *ends in zip(columns, centre, low, high, strict=True):
             results[column] = Mean(float(ends[0]), float(ends[1]), float(ends[2]), count)
     return results
 
 
 def _interval(
-    sample: Values, centre: Float[np.ndarray, " column"], seed: int
+    sample: Values, centre: Float[np.ndarray, " column"], seed: int, limits: Limits
 ) -> tuple[Float[np.ndarray, " column"], Float[np.ndarray, " column"]]:
-    count = len(sample)
+    """(low, high) of each column; rounding may take a mean past a limit, but not out of its interval."""
+    count, (lowest, highest) = len(sample), limits
     if count == 1:
-        return np.full_like(centre, -np.inf), np.full_like(centre, np.inf)
+        return np.minimum(centre, lowest), np.maximum(centre, highest)
     if count < MIN_INPUTS:
         reach = float(student.ppf(0.5 + LEVEL / 2, count - 1)) * sample.std(0, ddof=1) / count**0.5
-        return centre - reach, centre + reach
-    reach = float(student.ppf(0.5 - LEVEL / 2, count - 1)) * (count / (count - 1)) ** 0.5
-    tail = float(norm.cdf(reach))
-    low, high = np.quantile(_resampled_means(sample, seed), [tail, 1 - tail], axis=0)
-    return low, high
+        low, high = centre - reach, centre + reach
+    else:
+        reach = float(student.ppf(0.5 - LEVEL / 2, count - 1)) * (count / (count - 1)) ** 0.5
+        tail = float(norm.cdf(reach))
+        low, high = np.quantile(_resampled_means(sample, seed), [tail, 1 - tail], axis=0)
+    if np.isfinite(limits).all():
+        constant = np.ptp(sample, axis=0) <= CONSTANT * (highest - lowest)
+        others = 1 - (1 - LEVEL) ** (1 / count)
+        low = np.where(constant, centre - others * (centre - lowest), low)
+        high = np.where(constant, centre + others * (highest - centre), high)
+    return np.minimum(centre, np.maximum(low, lowest)), np.maximum(centre, np.minimum(high, highest))
 
 
 def paired_tests(
-    table: Mapping[str, Float[np.ndarray, " input"]], pairs: Sequence[tuple[str, str]], seed: int
+    table: Mapping[str, Float[np.ndarray, " input"]],
+    pairs: Sequence[tuple[str, str]],
+    seed: int,
+    limits: Limits = UNLIMITED,
 ) -> list[PairedTest]:
-    """Test the difference of every pair, corrected together by Holm's rule."""
+    """Test the difference of every pair, corrected together by Holm's rule. `limits` are those of a single value."""
     if not pairs:
         return []
     differences = np.stack([table[first] - table[second] for first, second in pairs], 1)  # [input pair]
-    p_values = sign_flips(differences, seed)
+    p_values, width = sign_flips(differences, seed), limits[1] - limits[0]
     return [
         PairedTest(first, second, difference, float(p), float(corrected))
         for (first, second), difference, p, corrected in zip(
-            pairs, means(differences, seed), p_values, holm(p_values), strict=True
+            pairs, means(differences, seed, (-width, width)), p_values, holm(p_values), strict=True
         )
     ]
 

@@ -4,21 +4,23 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from thalweg.drawing.escaping import printable
+from thalweg.drawing.terminal import shown
 from thalweg.faithfulness.rankers import is_floor, is_inverse
 from thalweg.faithfulness.registry import Metric
 from thalweg.faithfulness.result import Bench
 from thalweg.faithfulness.verdicts import competes
+from thalweg.printable import printable, visible
 from thalweg.rates import LEVEL
 
 SHOWN_PAIRS = 6  # of methods, those that agree least
 SHOWN_ERROR_CHARACTERS = 300
 
 
+@shown
 def bench_text(bench: Bench) -> RenderableType:
     heading = Text.assemble(("faithfulness", "bold"))
     heading.append(f"\nmodel {printable(bench.provenance['model'])}   {bench.examples} examples, seed ", "dim")
-    heading.append(f"{bench.configuration['seed']}, blank token {bench.configuration['blank']}", "dim")
+    heading.append(f"{bench.configuration['seed']}, blank token {visible(str(bench.configuration['blank']))}", "dim")
     parts: list[RenderableType] = [heading]
     for metric in bench.metrics:
         parts += [Text(), *_metric_table(bench, metric)]
@@ -46,9 +48,9 @@ def _metric_table(bench: Bench, metric: Metric) -> list[RenderableType]:
             str(mean.count),
             _against_best(bench, metric, name),
         )
-    sentence = Text(verdict.sentence)
+    sentence = Text(visible(verdict.sentence))
     if verdict.like_random:
-        sentence.append(f"\nno difference found from random: {', '.join(verdict.like_random)}")
+        sentence.append(f"\nno difference found from random: {', '.join(map(printable, verdict.like_random))}")
     return [title, table, sentence] if known else [title, sentence]
 
 
@@ -96,7 +98,7 @@ def _failures(bench: Bench) -> Text:
 def _notes(bench: Bench) -> Text:
     cost = bench.cost
     tests = max((len(pairs) for pairs in bench.pairs.values()), default=0)
-    by_method = ", ".join(f"{name} {passes}" for name, passes in cost.methods.items() if passes)
+    by_method = ", ".join(f"{printable(name)} {passes}" for name, passes in cost.methods.items() if passes)
     text = Text(
         f"\nbootstrap intervals over inputs; {tests} paired sign-flip tests per metric with Holm's correction; special "
         "tokens are never removed; ties keep the order of the text",

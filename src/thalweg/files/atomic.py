@@ -28,22 +28,24 @@ def draft_of(path: Path) -> Iterator[str]:
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(draft, 0o666 & ~mask)  # a draft is private; the result is a file like any other
-        with open(draft, "rb+") as written:
-            os.fsync(written.fileno())  # a rename that reaches the disk before its content would lose both
+        _sync(Path(draft))  # a rename that reaches the disk before its content would lose both
         os.replace(draft, path)
+        _sync(path.parent)
     except BaseException:
         Path(draft).unlink(missing_ok=True)
         raise
 
 
 def write_tensors(path: Path, tensors: Mapping[str, "Tensor"], header: Mapping[str, Any]) -> None:
-    """Write tensors with a header, atomically."""
+    """Write tensors with a header; not atomic by itself, so write to a draft."""
     import torch
     from safetensors.torch import save_file
 
     contiguous = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
-    with draft_of(path) as draft:
-        save_file(contiguous, draft, metadata={"thalweg": json.dumps(header, allow_nan=False)})
+    try:
+        save_file(contiguous, path, metadata={"thalweg": json.dumps(header, allow_nan=False)})
+    except SafetensorError as error:  # how safetensors reports a full disk
+        raise OSError(str(error)) from error
 
 
 def read_tensors(
@@ -58,6 +60,15 @@ def read_header_of_tensors(path: Path, content: str) -> dict[str, Any]:
     """Read the header alone; a truncated file is an error."""
     with _tensors(path, content, "numpy") as (_, header):
         return header
+
+
+def _sync(path: Path) -> None:
+    """Flush a file or the entries of a folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from thalweg.errors import InputError, MissingExtraError
+from thalweg.errors import InputError, MissingExtraError, nearest_name
 from thalweg.files.lines import MAX_LINE_CHARACTERS, read_lines, unreadable
 
 PARQUET_ROWS = 1024  # held at a time
@@ -195,8 +195,7 @@ def _parquet_file(file: Path) -> Iterator[Any]:
 
 
 def _no_column(place: str, column: str, columns: Iterable[str]) -> InputError:
-    listed = ", ".join(map(repr, columns)) or "none"
-    return InputError(f"{place} has no column {column!r}; the columns are {listed}")
+    return InputError(f"{place} has no column {column!r}; {nearest_name(column, columns)}")
 
 
 READERS: dict[str, Callable[[Path, Sequence[str]], Rows]] = {

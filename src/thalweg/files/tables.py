@@ -25,22 +25,49 @@ def read_texts(file: Path, column: str = "text", limit: int | None = None) -> li
     return texts
 
 
+def read_pairs(file: Path, column: str, second_column: str, limit: int | None = None) -> list[tuple[str, str]]:
+    """Read pairs of texts from two columns of a .csv, .tsv, .jsonl or .parquet file; empty rows are skipped."""
+    if file.suffix.lower() not in READERS:
+        raise InputError(f"{file} is not a table, so it has no pairs; expected one of {', '.join(READERS)}")
+    pairs = [
+        (as_text(file, line, column, first), as_text(file, line, second_column, second))
+        for line, (first, second) in read_rows(file, (column, second_column))
+        if not (is_empty(first) and is_empty(second))
+    ][:limit]
+    if not pairs:
+        raise InputError(f"{file} is empty; expected pairs of texts in {column!r} and {second_column!r}")
+    return pairs
+
+
 def stream_texts(file: Path, column: str = "text") -> Lines:
     """Yield the non-empty texts with their line numbers; an unreadable text is yielded as its error.
 
     An error that concerns the whole file (it does not exist, has no such column, is empty) is raised.
     """
+    return ((line, text) for line, _, text in stream_identified(file, column))
+
+
+def stream_identified(
+    file: Path, column: str = "text", id_column: str | None = None
+) -> Iterator[tuple[int, str | None, str | InputError]]:
+    """As `stream_texts`, with the cell of an `id_column` as text between line number and text; None if it is empty."""
     if file.suffix.lower() not in READERS:
-        yield from ((line, text) for line, text in read_lines(file) if isinstance(text, InputError) or text.strip())
+        if id_column is not None:
+            raise InputError(f"{file} is not a table, so it has no column {id_column!r} of ids; omit it")
+        lines = ((line, None, text) for line, text in read_lines(file))
+        yield from (entry for entry in lines if isinstance(entry[2], InputError) or entry[2].strip())
         return
-    for line, cells in table_rows(file, (column,)):
+    for line, cells in table_rows(file, (column,) if id_column is None else (column, id_column)):
         if isinstance(cells, InputError):
-            yield line, cells
+            yield line, None, cells
         elif not is_empty(cells[0]):
+            name = None
             try:
-                yield line, as_text(file, line, column, cells[0])
+                if id_column is not None and not is_empty(cells[1]):
+                    name = as_text(file, line, id_column, str(cells[1]))
+                yield line, name, as_text(file, line, column, cells[0])
             except InputError as error:
-                yield line, error
+                yield line, name, error
 
 
 def read_labelled(file: Path, text_column: str = "text", label_column: str = "label") -> tuple[list[str], list[str]]:

@@ -73,4 +73,4 @@ def _certify(capture: Capture, outward: Sequence[Outward]) -> BriefCertificate:
         **block_checks(capture.blocks, tuple(parities)),
         "effective_output": Check(tuple(errors), max(allowed)),
     }
-    return BriefCertificate(tuple(heads), Receipt(checks, {}, ()))
+    return BriefCertificate(tuple(heads), Receipt(checks, {}, (), capture.learnt))

@@ -6,15 +6,15 @@ import numpy as np
 
 from thalweg.decompose.value_space import value_space
 from thalweg.errors import InputError
+from thalweg.identifiability.certificate import certify
 from thalweg.identifiability.length_result import LengthCurve, LengthPoint
 from thalweg.identifiability.result import Certificate
-from thalweg.identifiability.trust import trust
 from thalweg.models.encode import position_limit
 from thalweg.models.subject import Subject
 from thalweg.progress import progress
 
 MAX_PIECE_TOKENS = 512  # of the default lengths
-MEANS = ("rank", "null_share", "null_share_row_sum", "pearson", "spearman")
+MEANS = ("rank", "null_share", "null_share_row_sum", "pearson", "spearman", "movable")
 
 
 def trust_by_length(
@@ -29,7 +29,7 @@ def trust_by_length(
     points, provenance = [], {}
     with progress("lengths") as report:
         for done, piece in enumerate(cuts, 1):
-            certificate = trust(subject, piece)
+            certificate = certify(subject.capture_one(piece))
             provenance = certificate.provenance
             points.append(_point(certificate))
             report(done, len(cuts))
@@ -37,13 +37,16 @@ def trust_by_length(
 
 
 def _point(certificate: Certificate) -> LengthPoint:
-    counts, heads = certificate.counts(), certificate.heads
+    counts, heads, rows = certificate.counts(), certificate.heads, certificate.row_counts()
+    unique, local, _ = rows.values()
     means = {name: float(np.nanmean([getattr(head, name) for head in heads])) for name in MEANS}
     return LengthPoint(
         tokens=len(certificate.tokens),
         **means,
         identifiable=counts["identifiable"] / len(heads),
         locally_unique=(counts["identifiable"] + counts["locally unique given the keys"]) / len(heads),
+        rows_identifiable=unique / sum(rows.values()),
+        rows_locally_unique=(unique + local) / sum(rows.values()),
     )
 
 

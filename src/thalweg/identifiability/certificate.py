@@ -14,8 +14,9 @@ from thalweg.capture.checks import block_checks
 from thalweg.capture.record import Block, Capture
 from thalweg.decompose.value_space import ValueSpace, value_space
 from thalweg.identifiability.effect_sums import EffectSums
-from thalweg.identifiability.keys import free_ambiguity, query_ambiguity
+from thalweg.identifiability.keys import free_ambiguity, margins, query_ambiguity, query_moves
 from thalweg.identifiability.layer import certify_layer
+from thalweg.identifiability.movable import moved_mass, sampled_rows, witnesses
 from thalweg.identifiability.result import Certificate, Head, Layer, Received, Verdict
 from thalweg.progress import progress
 from thalweg.ranks import centred_ranks, correlations
@@ -24,6 +25,7 @@ from thalweg.receipt import Check, Receipt
 ASSUMED = (
     "the output of each head is known, and its values, bias included, are those of this pass",
     "'given the keys' refers to small query perturbations with the keys unchanged",
+    "the mass that can move is a lower bound in each sampled row, and other rows are like the sampled ones",
 )
 ASSUMED_MASK = "a key that gets no weight from any head counts as masked"  # where weights replace queries and keys
 
@@ -61,7 +63,7 @@ def certify(capture: Capture, layers: Sequence[int] | None = None, watch: Watch 
         layers=tuple(layer_figures),
         blocks=tuple(block.name for block in capture.blocks),
         tokens=capture.tokens,
-        receipt=Receipt(checks, {}, (*ASSUMED, ASSUMED_MASK) if kept else ASSUMED),
+        receipt=Receipt(checks, {}, capture.assumed + ASSUMED + (ASSUMED_MASK,) * kept, capture.learnt),
         provenance=dict(capture.provenance),
     )
 
@@ -75,6 +77,8 @@ class _HeadSums:
     received: Float[Tensor, "3 kind head"]
     kinds: tuple[str, ...]
     given_keys: list[Int[Tensor, "head row"]] = field(default_factory=list)
+    movable: list[Float[Tensor, "head sample"]] = field(default_factory=list)
+    margins: list[Float[Tensor, "head sample"]] = field(default_factory=list)  # NaN where values determine the row
     row_sums: list[Float[Tensor, "2 head"]] = field(default_factory=list)
 
 
@@ -88,6 +92,7 @@ def _measure(
     ranks = torch.zeros(2, heads, dtype=torch.float64)
     sums = _HeadSums(EffectSums(heads), ranks, torch.zeros(3, len(kinds), heads), tuple(kinds))
     members = torch.stack(list(kinds.values()))  # [kind key]
+    sampled = sampled_rows(len(space.supports))
     for rows, weights, parity in block.rows():
         effective, with_sum = sums.effect.add_rows(space, rows, weights, parity)
         if watch is not None:
@@ -101,7 +106,25 @@ def _measure(
         ambiguity = query_ambiguity(block.attention, space, rows, weights)
         if ambiguity is not None:
             sums.given_keys.append(ambiguity)
+        first, stop, _ = rows.indices(len(space.supports))
+        queries = sampled[(first <= sampled) & (sampled < stop)]
+        chosen = weights[:, queries - first]
+        sums.movable.append(moved_mass(chosen, witnesses(space, queries, chosen)))
+        sums.margins.append(_key_margins(block, space, rows, weights, queries))
     return sums
+
+
+def _key_margins(
+    block: Block, space: ValueSpace, rows: slice, weights: HeadMaps, queries: Int[Tensor, " sample"]
+) -> Float[Tensor, "head sample"]:
+    """The margins of these queries, as in `margins`; NaN where values alone determine the row, or without keys."""
+    local = queries - rows.indices(len(space.supports))[0]
+    chosen = torch.zeros(weights.shape[:2], dtype=torch.bool)
+    chosen[:, local] = space.ambiguity[:, queries] > 0
+    result = torch.full(weights.shape[:2], torch.nan, dtype=torch.float64)
+    for part in query_moves(block.attention, space, rows, weights, chosen):
+        result[part.head, part.rows] = margins(part.moves, part.matrix, part.cuts)
+    return result[:, local]
 
 
 def _rank_correlations(
@@ -129,6 +152,8 @@ def _head(layer: int, head: int, block: Block, space: ValueSpace, sums: _HeadSum
     value_size = attention.value.shape[-1]
     received = (sums.received[:, :, head] / queries).T.tolist()  # [kind 3]
     row_sums = torch.stack(sums.row_sums)[:, :, head]
+    movable = torch.cat(sums.movable, 1)[head]
+    margin = torch.cat(sums.margins, 1)[head].nanmedian()
     return Head(
         layer=layer,
         head=head,
@@ -153,6 +178,10 @@ def _head(layer: int, head: int, block: Block, space: ValueSpace, sums: _HeadSum
             if key_size is not None and queries == keys and space.everything
             else None
         ),
+        margin_given_keys=None if margin.isnan() else float(margin),
+        movable=float(movable.mean()),
+        movable_most=float(movable.max()),
+        rows_sampled=len(movable),
         null_share=null_share,
         null_share_row_sum=null_share_row_sum,
         pearson=sums.effect.pearson()[head],

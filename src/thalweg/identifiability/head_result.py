@@ -1,4 +1,4 @@
-"""One head in depth: intervals of its weights, alternatives with the same output, and both with its certificate."""
+"""One head in depth: intervals of its weights, and alternatives with the same output."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from thalweg.identifiability.result import Head
 from thalweg.jsonable import jsonable
 from thalweg.receipt import Receipt
 from thalweg.tokens import Tokens
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
 
@@ -70,6 +70,8 @@ class Alternative:
     known). `head_error` is the change of the head's output, relative to the size of its values. `moved` is the largest
     change of the model's `compared` output, relative to its largest entry, when the model runs with this attention;
     `allowed` is the change explained by rounding, `control` that of an equally large random change of attention.
+    `head_output` is what the head writes with these weights, `output` the model's output for `output_names` of
+    `Alternatives`.
     """
 
     targets: tuple[int, ...]
@@ -81,6 +83,8 @@ class Alternative:
     moved: float
     allowed: float
     control: float
+    head_output: Float[np.ndarray, "target value_size"]
+    output: Float[np.ndarray, " entry"]
 
     @property
     def proved(self) -> bool:
@@ -90,23 +94,52 @@ class Alternative:
 
 @dataclass(frozen=True, eq=False)
 class Alternatives:
-    """Alternative attention of one head: among all distributions, and among softmaxes of its own keys."""
+    """Alternative attention of one head: among all distributions, and among softmaxes of its own keys.
+
+    `head_output` is what the head writes with its own `weights`. `output` holds the largest entries of the model's
+    output where the prediction is read (logits, or a hidden state), and `output_names` what they stand for.
+    """
 
     layer: int
     head: int
     tokens: Tokens
     targets: tuple[int, ...]
     weights: Float[np.ndarray, "target source"]
+    head_output: Float[np.ndarray, "target value_size"]
+    output_names: tuple[str, ...]
+    output: Float[np.ndarray, " entry"]
     polytope: Alternative | None
     keys: Alternative | None
     missing: Mapping[str, str]  # the reason why "polytope" or "keys" is None
     receipt: Receipt
     provenance: Mapping[str, str]
 
+    @property
+    def best(self) -> Alternative | None:
+        """The alternative that is drawn: any distribution, or else a softmax of the head's own keys."""
+        return self.polytope or self.keys
+
     def __rich__(self) -> "RenderableType":
-        from thalweg.identifiability.view import alternatives_text
+        from thalweg.identifiability.alternatives_view import alternatives_text
 
         return alternatives_text(self)
+
+    def to_html(self) -> str:
+        """A self-contained HTML page: original and alternative attention side by side, with the same output."""
+        from thalweg.identifiability.alternatives_view import page
+
+        return page(self)
+
+    def _repr_html_(self) -> str:
+        from thalweg.drawing.page import framed
+
+        return framed(self.to_html())
+
+    def plot(self) -> "Figure":
+        """A matplotlib figure: original and alternative attention side by side, with the same output."""
+        from thalweg.identifiability.alternatives_view import alternatives_figure
+
+        return alternatives_figure(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain lists and numbers, ready for JSON."""
@@ -117,30 +150,9 @@ class Alternatives:
             "tokens": list(self.tokens.pieces),
             "targets": list(self.targets),
             "weights": self.weights.tolist(),
+            "output": dict(zip(self.output_names, self.output.tolist(), strict=True)),
             **{name: jsonable(asdict(entry)) for name, entry in alternatives.items() if entry is not None},
             "missing": dict(self.missing),
             "receipt": self.receipt.to_dict(),
             "provenance": dict(self.provenance),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class HeadReport:
-    """The certificate of one head, the intervals of its largest weights, and alternatives."""
-
-    head: Head
-    intervals: Intervals
-    alternatives: Alternatives
-
-    def __rich__(self) -> "RenderableType":
-        from thalweg.identifiability.view import head_report_text
-
-        return head_report_text(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All three, ready for JSON."""
-        return {
-            "head": self.head.to_dict(),
-            "intervals": self.intervals.to_dict(),
-            "alternatives": self.alternatives.to_dict(),
         }

@@ -17,7 +17,8 @@ class LengthPoint:
     """Means over all heads for one piece of text, as in `Head`.
 
     `identifiable` is the share of heads with that verdict, `locally_unique` the share of those that are at least
-    locally unique given the keys.
+    locally unique given the keys; `rows_identifiable` and `rows_locally_unique` are the same shares of rows. A head
+    counts by its worst row, so its shares fall with the number of rows alone.
     """
 
     tokens: int
@@ -26,8 +27,11 @@ class LengthPoint:
     null_share_row_sum: float
     pearson: float
     spearman: float
+    movable: float
     identifiable: float
     locally_unique: float
+    rows_identifiable: float
+    rows_locally_unique: float
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -15,11 +16,15 @@ from thalweg.capture.record import Capture
 
 @dataclass(frozen=True)
 class Proof:
-    """Change of the model's output for each map, relative to the largest output, and the change rounding explains."""
+    """Change of the model's output for each map, relative to the largest output, and the change rounding explains.
+
+    `output` is the output that is read for each map: the logits of the prediction, or a hidden state.
+    """
 
     compared: str
     moved: dict[str, float]
     allowed: float
+    output: dict[str, Float[np.ndarray, " entry"]]
 
 
 def prove(capture: Capture, number: int, head: int, maps: Mapping[str, TokenMap]) -> Proof:
@@ -39,7 +44,12 @@ def prove(capture: Capture, number: int, head: int, maps: Mapping[str, TokenMap]
     changes = ((result[1:] - result[:1]).flatten(1).abs().amax(1) / size).tolist()
     moved = dict(zip(maps, changes, strict=True))
     rounding = torch.finfo(block.attention.value.dtype).eps * len(capture.blocks) ** 0.5
-    return Proof(name, moved, 4 * max(rounding, moved["original"]))
+    read = result
+    if result.dim() > 2:  # at every position: the one where the prediction is read, or else the first
+        before = len(capture.tokens) - result.shape[1]
+        read = result[:, capture.readout[-1] - before if capture.readout else 0].flatten(1)
+    output = dict(zip(maps, read[1:].numpy(), strict=True))
+    return Proof(name, moved, 4 * max(rounding, moved["original"]), output)
 
 
 @dataclass(eq=False)

@@ -10,9 +10,12 @@ from thalweg.capture.record import Block
 from thalweg.decompose.value_space import ValueSpace
 from thalweg.identifiability.fibre import MIN_MASS, Fibre
 from thalweg.identifiability.keys import FINEST
+from thalweg.identifiability.movable import moved_mass, one_head, witnesses
 from thalweg.identifiability.polytope import polytope, total_variation
 from thalweg.numerics import double
 from thalweg.progress import progress
+
+DETERMINED = "no row can change while the head's output stays the same: attention is determined"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +48,20 @@ def in_polytope(space: ValueSpace, head: int, weights: TokenMap, queries: Sequen
                     bounds.append(bound)
             report(done, len(queries))
     if not moved:
-        return NoReplacement("no row can change while the head's output stays the same: attention is determined")
+        return NoReplacement(DETERMINED)
     return Replacement(changed, tuple(moved), tuple(bounds))
+
+
+def by_scaling(space: ValueSpace, head: int, weights: TokenMap, queries: Sequence[int]) -> Replacement | NoReplacement:
+    """Replace each row by its witness: nearer than the farthest distribution, but found much faster."""
+    rows = torch.tensor(list(queries))
+    others = witnesses(one_head(space, head), rows, weights[None, rows])
+    far = moved_mass(weights[None, rows], others)[0] > MIN_MASS
+    if not far.any():
+        return NoReplacement(DETERMINED)
+    changed = double(weights).clone()
+    changed[rows[far]] = others[0, far]
+    return Replacement(changed, tuple(rows[far].tolist()), (1.0,) * int(far.sum()))
 
 
 def through_keys(

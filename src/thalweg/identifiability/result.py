@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from thalweg.identifiability.head_result import Alternatives, Intervals
 from thalweg.indices import check_index
 from thalweg.jsonable import jsonable
 from thalweg.receipt import Receipt
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
 
 Verdict = Literal["identifiable", "locally unique given the keys", "not identifiable"]
 VERDICTS: tuple[Verdict, ...] = ("identifiable", "locally unique given the keys", "not identifiable")
+
+
+def share(part: int, whole: int) -> str:
+    """A share as a percentage that reads 0% or 100% only if it is exactly that.
+
+    >>> share(999, 1000), share(9999, 10000), share(0, 10), share(10, 10), share(1, 10000)
+    ('99.9%', '> 99.9%', '0%', '100%', '< 0.1%')
+    """
+    if part in (0, whole):
+        return "100%" if part else "0%"
+    percent = 100 * part / whole
+    return "< 0.1%" if percent < 0.1 else "> 99.9%" if percent > 99.9 else f"{percent:.1f}%"
 
 
 @dataclass(frozen=True)
@@ -38,6 +51,12 @@ class Head:
     - `ambiguity_given_keys`: the same when a row must be a softmax of the head's own keys, for small query
       perturbations; None if the keys were not captured. `ambiguity_keys_free`: the same for the whole head when
       queries and keys are both free, counted for a head in general position; None if queries see different keys.
+    - `margin_given_keys`: how much a unit move of attention that the query can cause changes the output at least,
+      relative to the cut; the median over those of the `rows_sampled` rows that values leave open, None if there are
+      none. A row is locally unique above one. Unlike a verdict, a median does not fall because a text has more rows.
+    - `movable`: mass that can move to other keys without changing the head's output: total variation to a witness, a
+      distribution with the same output, which makes it a lower bound in each row. The mean over `rows_sampled` evenly
+      spaced rows (all rows of a short text); `movable_most` is their largest. Heads are ranked by it.
     - `null_share`: norm of the part of attention without effect, relative to attention's norm; `null_share_row_sum`:
       the same for the part that can be removed while rows still sum to one. `pearson` and `spearman` compare raw
       attention with the effective attention of Brunner et al.: over all weights, and as a mean over rows.
@@ -64,6 +83,10 @@ class Head:
     ambiguity_given_keys: int | None
     rows_determined_given_keys: int | None
     ambiguity_keys_free: int | None
+    margin_given_keys: float | None
+    movable: float
+    movable_most: float
+    rows_sampled: int
     null_share: float
     null_share_row_sum: float
     pearson: float
@@ -81,9 +104,22 @@ class Head:
         """Whether no other distribution gives the same output, in any row."""
         return self.verdict == "identifiable"
 
+    @property
+    def margin(self) -> float:
+        """The smallest singular value of T that counts, relative to the cut; zero if none counts."""
+        return min((size for size in self.singular_values if size > self.cut), default=0.0) / self.cut
+
+    def row_counts(self) -> dict[Verdict, int]:
+        """Number of rows with each verdict; without captured keys no row is locally unique."""
+        unique = self.rows_determined
+        at_least_locally = unique if self.rows_determined_given_keys is None else self.rows_determined_given_keys
+        return dict(zip(VERDICTS, (unique, at_least_locally - unique, self.queries - at_least_locally), strict=True))
+
     def to_dict(self) -> dict[str, Any]:
         """All figures and the sentence, ready for JSON."""
-        return jsonable({**asdict(self), "sentence": self.sentence()})
+        return jsonable(
+            {**asdict(self), "margin": self.margin, "row_counts": self.row_counts(), "sentence": self.sentence()}
+        )
 
     def sentence(self) -> str:
         """The verdict in words."""
@@ -96,7 +132,9 @@ class Head:
             f"{self.name}: {self.queries - self.rows_determined} of {self.queries} rows are not uniquely determined "
             f"(up to {self.ambiguity} free dimensions)"
         )
-        size = f"{self.null_share_row_sum:.0%} of its attention, by norm, has no effect"
+        size = (
+            f"on average at least {self.movable:.0%} of a row's attention can move to other tokens without any effect"
+        )
         if self.verdict == "locally unique given the keys":
             return f"{open_rows}, but all are locally unique given the keys (small query perturbations); {size}"
         if self.rows_determined_given_keys is None:
@@ -146,7 +184,11 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Identifiability figures and verdicts of all heads for one input."""
+    """Identifiability figures and verdicts of all heads for one input.
+
+    `example` is a different attention map of the most misleading head, verified by running the model with it; None
+    if attention is determined everywhere, and in certificates of corpora.
+    """
 
     heads: tuple[Head, ...]
     layers: tuple[Layer, ...]
@@ -154,10 +196,16 @@ class Certificate:
     tokens: Tokens
     receipt: Receipt
     provenance: Mapping[str, str]
+    example: Alternatives | None = None
 
     def counts(self) -> dict[Verdict, int]:
         """Number of heads with each verdict."""
         return {verdict: sum(head.verdict == verdict for head in self.heads) for verdict in VERDICTS}
+
+    def row_counts(self) -> dict[Verdict, int]:
+        """Number of rows of all heads with each verdict."""
+        counts = [head.row_counts() for head in self.heads]
+        return {verdict: sum(count[verdict] for count in counts) for verdict in VERDICTS}
 
     def head(self, layer: int, head: int) -> Head:
         """The figures of one head; negative layers count from the top."""
@@ -166,9 +214,9 @@ class Certificate:
         return heads[check_index("head", head, len(heads))]
 
     def most_misleading(self, count: int = 5) -> tuple[Head, ...]:
-        """The heads with the largest share of attention without effect, largest first."""
+        """The heads whose attention can move most without any effect (`Head.movable`), largest first."""
         ambiguous = [head for head in self.heads if not head.determined]
-        return tuple(sorted(ambiguous, key=lambda head: -head.null_share_row_sum)[:count])
+        return tuple(sorted(ambiguous, key=lambda head: -head.movable)[:count])
 
     def summary(self) -> str:
         """The verdicts on all heads in a few sentences."""
@@ -181,8 +229,19 @@ class Certificate:
             sentences.append(f"Another {partly} are locally unique given their keys (small query perturbations).")
         if rest := counts["not identifiable"]:
             sentences.append(f"The remaining {rest} are not identifiable.")
+        if not all(head.determined for head in self.heads):
+            sentences.append(self._rows_sentence())
         limit = " to ".join(str(bound) for bound in sorted({min(longest), max(longest)}))
         return " ".join([*sentences, f"Attention can be uniquely determined for at most {limit} visible tokens."])
+
+    def _rows_sentence(self) -> str:
+        """The verdicts on rows: a head counts by its worst row, so heads alone look worse the longer the text."""
+        unique, local, _ = self.row_counts().values()
+        rows = sum(head.queries for head in self.heads)
+        return (
+            f"Row by row, {share(unique, rows)} of {rows:,} rows have uniquely determined attention, and another "
+            f"{share(local, rows)} are locally unique given their keys."
+        )
 
     def to_html(self) -> str:
         """A self-contained HTML page."""
@@ -196,7 +255,7 @@ class Certificate:
         return framed(self.to_html())
 
     def plot(self) -> "Figure":
-        """A matplotlib figure: verdicts and null shares by layer and head."""
+        """A matplotlib figure: verdicts and the mass that can move, by layer and head."""
         from thalweg.identifiability.view import certificate_figure
 
         return certificate_figure(self)
@@ -212,10 +271,51 @@ class Certificate:
             "tokens": list(self.tokens.pieces),
             "summary": self.summary(),
             "counts": dict(self.counts()),
+            "row_counts": dict(self.row_counts()),
             "most_misleading": [{"layer": head.layer, "head": head.head} for head in self.most_misleading()],
             "blocks": list(self.blocks),
             "heads": [head.to_dict() for head in self.heads],
             "layers": [{**asdict(layer), "separable": layer.separable} for layer in self.layers],
+            "example": None if self.example is None else self.example.to_dict(),
             "receipt": self.receipt.to_dict(),
             "provenance": dict(self.provenance),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class HeadReport:
+    """The certificate of one head, the intervals of its largest weights, and alternatives."""
+
+    head: Head
+    intervals: Intervals
+    alternatives: Alternatives
+
+    def __rich__(self) -> "RenderableType":
+        from thalweg.identifiability.view import head_report_text
+
+        return head_report_text(self)
+
+    def to_html(self) -> str:
+        """A self-contained HTML page: the head's alternative attention with the intervals of its weights."""
+        from thalweg.identifiability.alternatives_view import page
+
+        return page(self.alternatives, self.intervals, self.head.sentence())
+
+    def _repr_html_(self) -> str:
+        from thalweg.drawing.page import framed
+
+        return framed(self.to_html())
+
+    def plot(self) -> "Figure":
+        """A matplotlib figure: original and alternative attention side by side, with the same output."""
+        from thalweg.identifiability.alternatives_view import alternatives_figure
+
+        return alternatives_figure(self.alternatives, self.intervals)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All three, ready for JSON."""
+        return {
+            "head": self.head.to_dict(),
+            "intervals": self.intervals.to_dict(),
+            "alternatives": self.alternatives.to_dict(),
         }

@@ -1,10 +1,12 @@
 """Can this attention be trusted? From a text to a certificate, to intervals and to alternatives."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 
 from thalweg.axes import ScoreArray, TokenMap
 from thalweg.capture.checks import block_checks
@@ -14,11 +16,18 @@ from thalweg.decompose.attention_graph import block_weights
 from thalweg.decompose.value_space import value_space
 from thalweg.errors import InputError
 from thalweg.identifiability.certificate import certify
-from thalweg.identifiability.head_result import Alternative, Alternatives, HeadReport, Intervals
+from thalweg.identifiability.head_result import Alternative, Alternatives, Intervals
 from thalweg.identifiability.polytope import polytope, total_variation
 from thalweg.identifiability.proof import Proof, prove
-from thalweg.identifiability.replacement import NoReplacement, Replacement, control, in_polytope, through_keys
-from thalweg.identifiability.result import Certificate
+from thalweg.identifiability.replacement import (
+    NoReplacement,
+    Replacement,
+    by_scaling,
+    control,
+    in_polytope,
+    through_keys,
+)
+from thalweg.identifiability.result import Certificate, HeadReport
 from thalweg.indices import check_index
 from thalweg.models.encode import ModelInput
 from thalweg.models.subject import Subject
@@ -26,15 +35,38 @@ from thalweg.numerics import double
 from thalweg.progress import progress
 from thalweg.receipt import Check, Receipt
 
+ASSUMED_ROWS = "rows stay distributions over their visible keys"
+ASSUMED_OTHERS = "all other heads and layers are the model's own"
+SHOWN_OUTPUTS = 5  # largest logits, or numbers of a hidden state
+
 
 def trust(subject: Subject, text: ModelInput | Capture) -> Certificate:
     """Certify for every head whether its output determines its attention weights for this input.
+
+    Heads are ranked by how much of their attention can move without any effect: a lower bound on 8 rows of each head.
+    The result includes different attention of the first of them, verified by running the model with it.
 
     >>> import thalweg as tw
     >>> tw.trust(tw.load(), "a witty movie.").counts()["identifiable"]
     40
     """
-    return certify(subject.capture_one(text))
+    capture = subject.capture_one(text)
+    return with_example(subject, capture, certify(capture))
+
+
+def with_example(subject: Subject, capture: Capture, certificate: Certificate) -> Certificate:
+    """Add different attention of the most misleading head, with the same output in the model."""
+    for head in certificate.most_misleading(1):
+        block = capture.blocks[head.layer]
+        weights, parity = block_weights(block, head.head)
+        queries = range(len(weights))
+        candidates = {
+            "polytope": by_scaling(value_space(block), head.head, weights, queries),
+            "keys": NoReplacement("not searched here; use alternatives"),
+        }
+        example = _verified(subject, capture, head.layer, head.head, weights, parity, queries, candidates)
+        return replace(certificate, example=example if example.polytope else None)
+    return certificate
 
 
 def intervals(
@@ -83,7 +115,7 @@ def intervals(
         columns[:, 1].astype(np.int64),
         *columns[:, 2:].T,
         statuses=dict(statuses),
-        receipt=Receipt(checks, figures, ("rows stay distributions over their visible keys",)),
+        receipt=Receipt(checks, figures, (*capture.assumed, ASSUMED_ROWS), capture.learnt),
         provenance=dict(capture.provenance),
     )
 
@@ -109,14 +141,34 @@ def alternatives(
         "polytope": in_polytope(space, head, weights, queries),
         "keys": through_keys(block, space, head, weights, queries),
     }
+    return _verified(subject, capture, number, head, weights, parity, queries, candidates)
+
+
+def _verified(
+    subject: Subject,
+    capture: Capture,
+    number: int,
+    head: int,
+    weights: TokenMap,
+    parity: float,
+    queries: Sequence[int],
+    candidates: Mapping[str, Replacement | NoReplacement],
+) -> Alternatives:
+    """Run the model with each replacement, and put the maps beside its own."""
+    block = capture.blocks[number]
     others = {name: entry for name, entry in candidates.items() if isinstance(entry, Replacement)}
     verified: dict[str, Alternative] = {}
+    output, names, largest = np.zeros(0), (), np.zeros(0, dtype=np.int64)
     if others:
         maps = {"original": weights, **{name: other.map for name, other in others.items()}}
         maps |= {f"{name} control": control(weights, other) for name, other in others.items()}
         proof = prove(capture, number, head, maps)
+        largest = np.argsort(-proof.output["original"], kind="stable")[:SHOWN_OUTPUTS]
+        output = proof.output["original"][largest]
+        names = tuple(_output_name(subject, proof.compared, entry) for entry in largest.tolist())
         verified = {
-            name: _alternative(name, capture, block, head, weights, other, proof) for name, other in others.items()
+            name: _alternative(name, capture, block, head, weights, other, proof, largest)
+            for name, other in others.items()
         }
     return Alternatives(
         layer=number,
@@ -124,10 +176,13 @@ def alternatives(
         tokens=capture.tokens,
         targets=tuple(query + block.queries.start for query in queries),
         weights=_over_tokens(capture, block, weights, queries),
+        head_output=_head_output(block, head, weights, queries),
+        output_names=names,
+        output=output,
         polytope=verified.get("polytope"),
         keys=verified.get("keys"),
         missing={name: entry.reason for name, entry in candidates.items() if isinstance(entry, NoReplacement)},
-        receipt=Receipt(block_checks([block], (parity,)), {}, ("all other heads and layers are the model's own",)),
+        receipt=Receipt(block_checks([block], (parity,)), {}, (*capture.assumed, ASSUMED_OTHERS), capture.learnt),
         provenance=dict(capture.provenance),
     )
 
@@ -157,9 +212,16 @@ def _rows(capture: Capture, layer: int, head: int, positions: Sequence[int]) -> 
 
 
 def _alternative(
-    name: str, capture: Capture, block: Block, head: int, weights: TokenMap, other: Replacement, proof: Proof
+    name: str,
+    capture: Capture,
+    block: Block,
+    head: int,
+    weights: TokenMap,
+    other: Replacement,
+    proof: Proof,
+    largest: Int[np.ndarray, " entry"],
 ) -> Alternative:
-    """A replacement with its distances and its proof."""
+    """A replacement with its distances, its proof and the `largest` entries of the model's output."""
     weights, values = double(weights), double(block.attention.values()[head])
     change = ((other.map - weights) @ values).norm(dim=-1)
     size = weights @ values.norm(dim=-1)
@@ -173,7 +235,18 @@ def _alternative(
         moved=proof.moved[name],
         allowed=proof.allowed,
         control=proof.moved[f"{name} control"],
+        head_output=_head_output(block, head, other.map, other.queries),
+        output=proof.output[name][largest],
     )
+
+
+def _head_output(block: Block, head: int, weights: TokenMap, queries: Sequence[int]) -> Float[np.ndarray, "row size"]:
+    return (double(weights)[list(queries)] @ double(block.attention.values()[head])).numpy()
+
+
+def _output_name(subject: Subject, compared: str, entry: int) -> str:
+    """The class or token of a logit; numbers of hidden states have no name."""
+    return subject.output_name(entry) or str(entry) if compared == "logits" else f"dimension {entry}"
 
 
 def _over_tokens(capture: Capture, block: Block, weights: TokenMap, queries: Sequence[int]) -> ScoreArray:

@@ -1,5 +1,6 @@
-"""Certificates, intervals, alternatives and length curves in a terminal, as an HTML page and as a figure."""
+"""Certificates, intervals and length curves in a terminal, as an HTML page and as a figure."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -7,15 +8,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from thalweg.drawing.escaping import printable
 from thalweg.drawing.figures import new_figure, sequential, set_title
 from thalweg.drawing.page import report_page
 from thalweg.drawing.payload import Arrays, describe_receipt
-from thalweg.drawing.terminal import Fitted, receipt_text
-from thalweg.identifiability.head_result import Alternative, Alternatives, HeadReport, Intervals
+from thalweg.drawing.terminal import Fitted, fitted_table, receipt_text, shown
+from thalweg.identifiability.alternatives_view import alternatives_text, describe_alternatives
+from thalweg.identifiability.head_result import Intervals
 from thalweg.identifiability.length_result import LengthCurve
-from thalweg.identifiability.result import Certificate, Head, Verdict
+from thalweg.identifiability.result import Certificate, Head, HeadReport, Verdict, share
 from thalweg.jsonable import jsonable
+from thalweg.printable import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,13 +30,15 @@ MARKS: dict[Verdict, tuple[str, str]] = {
 HEADS_WITH_FIGURES = 12  # a row of more heads shows marks only
 BAR_CHARACTERS = 30  # for the weights from 0 to 1
 MISLEADING_HEADS = 3
+MISLEADING_COLUMNS = ("head", "can move", "in one row", "rows unique", "or given the keys", "null share")
 SHOWN_KINDS = 3  # of tokens whose share changes most
 SHOWN_CHANGE = 0.005  # smallest change of a share that two decimals show
 
 
+@shown
 def certificate_text(certificate: Certificate) -> RenderableType:
     heading = Text(f"model {printable(certificate.provenance['model'])}   {len(certificate.tokens)} tokens", "dim")
-    legend = Text("by layer and head; figures: share of attention, by norm, that has no effect\n", "dim")
+    legend = Text("by layer and head; figures: attention that can move without any effect, at least\n", "dim")
     for verdict, (mark, style) in MARKS.items():
         legend.append(f"{mark} ", style)
         legend.append(f"{verdict}   ", "dim")
@@ -42,14 +46,18 @@ def certificate_text(certificate: Certificate) -> RenderableType:
     misleading = certificate.most_misleading(MISLEADING_HEADS)
     if misleading:
         parts.append(Text("\nmost misleading heads", "bold"))
-        parts += [_head_text(head) for head in misleading]
+        parts += [_misleading(misleading), *(_head_text(head) for head in misleading)]
     mixed = [layer for layer in certificate.layers if not layer.separable]
     if mixed:
         parts.append(Text("\nlayers whose output does not separate their heads", "bold"))
         parts += [Text(layer.sentence()) for layer in mixed]
-    return Group(*parts, receipt_text(certificate.receipt))
+    parts.append(receipt_text(certificate.receipt))
+    if certificate.example is not None:
+        parts += [Text(), alternatives_text(certificate.example)]
+    return Group(*parts)
 
 
+@shown
 def head_report_text(report: HeadReport) -> RenderableType:
     table = Table(box=None, show_header=False, padding=(0, 1))
     for name, figure in _figures(report.head):
@@ -60,10 +68,11 @@ def head_report_text(report: HeadReport) -> RenderableType:
         Text(),
         intervals_text(report.intervals),
         Text(),
-        alternatives_text(report.alternatives),
+        alternatives_text(report.alternatives, report.intervals),
     )
 
 
+@shown
 def intervals_text(intervals: Intervals) -> RenderableType:
     title = f"range of weights of layer {intervals.layer} head {intervals.head} with the same output"
     names = ("target", "source", "weight", "range")
@@ -83,17 +92,7 @@ def intervals_text(intervals: Intervals) -> RenderableType:
     return Group(Text(title, "bold"), Fitted(wide, narrow), receipt_text(intervals.receipt))
 
 
-def alternatives_text(alternatives: Alternatives) -> RenderableType:
-    def line(title: str, name: str, alternative: Alternative | None) -> Text:
-        return Text(f"{title}: {alternatives.missing[name] if alternative is None else _evidence(alternative)}")
-
-    return Group(
-        Text("alternative attention with the same output", "bold"),
-        line("any distribution", "polytope", alternatives.polytope),
-        line("softmax of the head's own keys", "keys", alternatives.keys),
-    )
-
-
+@shown
 def length_curve_text(curve: LengthCurve) -> RenderableType:
     table = Table(
         "tokens",
@@ -103,8 +102,11 @@ def length_curve_text(curve: LengthCurve) -> RenderableType:
         "(rows sum to 1)",
         "Pearson",
         "Spearman",
+        "can move",
         "identifiable",
         "locally unique",
+        "rows",
+        "rows locally",
         box=None,
         header_style="dim",
     )
@@ -113,9 +115,10 @@ def length_curve_text(curve: LengthCurve) -> RenderableType:
             str(mean.tokens),
             str(count),
             f"{mean.rank:.1f}",
-            *(f"{share:.1%}" for share in (mean.null_share, mean.null_share_row_sum)),
+            *(f"{part:.1%}" for part in (mean.null_share, mean.null_share_row_sum)),
             *(f"{value:.3f}" for value in (mean.pearson, mean.spearman)),
-            *(f"{share:.0%}" for share in (mean.identifiable, mean.locally_unique)),
+            *(f"{part:.0%}" for part in (mean.movable, mean.identifiable, mean.locally_unique)),
+            *(f"{part:.1%}" for part in (mean.rows_identifiable, mean.rows_locally_unique)),
         )
     return Group(Text("identifiability against length, means over all heads", "bold"), table)
 
@@ -131,7 +134,7 @@ def _by_layer(certificate: Certificate) -> Fitted:
     lines = Text()
     for layer, row in enumerate(rows):
         marks = [MARKS[head.verdict] for head in row]
-        figures = [f"{head.null_share_row_sum:3.0%}" if most <= HEADS_WITH_FIGURES else "" for head in row]
+        figures = [f"{head.movable:3.0%}" if most <= HEADS_WITH_FIGURES else "" for head in row]
         name = Text(str(layer), "dim")
         tables[0].add_row(name, *(Text(m + figure, style) for (m, style), figure in zip(marks, figures, strict=True)))
         tables[1].add_row(name, *(Text(*mark) for mark in marks))
@@ -140,6 +143,23 @@ def _by_layer(certificate: Certificate) -> Fitted:
             lines.append(*mark)
         lines.append("\n")
     return Fitted(*tables, lines)
+
+
+def _misleading(heads: Sequence[Head]) -> Fitted:
+    return fitted_table(MISLEADING_COLUMNS, [misleading_row(head) for head in heads])
+
+
+def misleading_row(head: Head) -> tuple[str, ...]:
+    """The columns of `MISLEADING_COLUMNS`: the mass that ranks heads, verdicts on rows, and the null share."""
+    unique, local, _ = head.row_counts().values()
+    return (
+        f"{head.layer}.{head.head}",
+        f"{head.movable:.0%}",
+        f"{head.movable_most:.0%}",
+        share(unique, head.queries),
+        "unknown" if head.rows_determined_given_keys is None else share(unique + local, head.queries),
+        f"{head.null_share_row_sum:.0%}",
+    )
 
 
 def _head_text(head: Head) -> Text:
@@ -166,9 +186,20 @@ def _figures(head: Head) -> list[tuple[str, str]]:
         return "unknown" if value is None else str(value)
 
     clear = "no singular value counts as zero" if np.isinf(head.gap) else f"gap {head.gap:.1e} at {head.cut:.0e}"
+    rows = (
+        "unknown" if head.rows_determined_given_keys is None else share(head.rows_determined_given_keys, head.queries)
+    )
+    margin = "" if head.margin_given_keys is None else f" (median margin {head.margin_given_keys:.1e} × the cut)"
     return [
         ("visible tokens, key size, value size", f"{head.keys}, {known(head.key_size)}, {head.value_size}"),
         ("rank of T, of [T, 1]", f"{head.rank}, {head.rank_with_ones} ({clear})"),
+        ("smallest singular value that counts", f"{head.margin:.1e} × the cut"),
+        ("rows uniquely determined", share(head.rows_determined, head.queries)),
+        ("rows locally unique given the keys", f"{rows}{margin}"),
+        (
+            "mass that can move",
+            f"at least {head.movable:.1%} (mean of {head.rows_sampled} rows), {head.movable_most:.1%} in the best row",
+        ),
         ("free dimensions of a row", f"{head.null_dimension} (any numbers)"),
         ("", f"{head.ambiguity} (any distribution)"),
         ("", f"{known(head.ambiguity_given_keys)} (softmax of these keys, small query perturbations)"),
@@ -187,32 +218,30 @@ def _bar(weight: float, low: float, high: float) -> Text:
     return Text("".join(line), "blue")
 
 
-def _evidence(alternative: Alternative) -> str:
-    mass = alternative.total_variation
-    warning = (
-        ""
-        if alternative.proved
-        else ". NOT PROVED: the output moved"
-        if alternative.moved > alternative.allowed
-        else ". Inconclusive: rounding hides this head's attention from the output"
-    )
-    return (
-        f"up to {mass.max():.0%} of the mass can move in {len(mass)} rows (mean {mass.mean():.0%}). Running the model "
-        f"with it changes its {alternative.compared} by {alternative.moved:.0e} of their size (rounding explains "
-        f"{alternative.allowed:.0e}); an equally large random change, by {alternative.control:.0e}{warning}"
-    )
-
-
 def page(certificate: Certificate) -> str:
     """A self-contained page with a certificate alone."""
+    arrays = Arrays()
     parts = {
         "certificate": describe_certificate(certificate),
+        "alternatives": describe_example(certificate, arrays),
         "provenance": dict(certificate.provenance),
         "leftOut": ["explanations and maps of heads: use thalweg report"],
     }
     counts, total = certificate.counts(), len(certificate.heads)
     headline = f"Attention is uniquely determined in {counts['identifiable']} of {total} heads."
-    return report_page(certificate.tokens, (), headline, parts, Arrays())
+    return report_page(certificate.tokens, (), headline, parts, arrays)
+
+
+def describe_example(
+    certificate: Certificate | None, arrays: Arrays, intervals: Sequence[Intervals] = ()
+) -> dict[str, Any] | None:
+    """The teaching picture of the most misleading head, if there is one, with its intervals where they exist."""
+    if certificate is None or certificate.example is None:
+        return None
+    example = certificate.example
+    sentence = certificate.head(example.layer, example.head).sentence()
+    own = next((entry for entry in intervals if (entry.layer, entry.head) == (example.layer, example.head)), None)
+    return describe_alternatives(example, arrays, own, sentence)
 
 
 def describe_certificate(certificate: Certificate) -> dict[str, Any]:
@@ -220,12 +249,18 @@ def describe_certificate(certificate: Certificate) -> dict[str, Any]:
     return {
         "summary": certificate.summary(),
         "counts": dict(certificate.counts()),
+        "localRows": share(*_at_least_local(certificate)),
+        "misleading": {
+            "columns": MISLEADING_COLUMNS,
+            "rows": [misleading_row(head) for head in certificate.most_misleading()],
+        },
         "heads": [
             {
                 "layer": head.layer,
                 "head": head.head,
                 "verdict": head.verdict,
                 "sentence": head.sentence(),
+                "movable": head.movable,
                 "nullShare": jsonable(head.null_share_row_sum),
                 "rank": head.rank,
                 "ambiguity": head.ambiguity,
@@ -238,12 +273,10 @@ def describe_certificate(certificate: Certificate) -> dict[str, Any]:
     }
 
 
-def describe_intervals(intervals: Intervals) -> dict[str, Any]:
-    """Intervals as pages read them: [target, source, weight, low, high] each."""
-    places = zip(intervals.targets.tolist(), intervals.sources.tolist(), strict=True)
-    figures = zip(intervals.weights.tolist(), intervals.low.tolist(), intervals.high.tolist(), strict=True)
-    rows = [[*place, *(round(figure, 5) for figure in row)] for place, row in zip(places, figures, strict=True)]
-    return {"layer": intervals.layer, "head": intervals.head, "rows": rows}
+def _at_least_local(certificate: Certificate) -> tuple[int, int]:
+    """The number of rows that are at least locally unique given the keys, and of all rows."""
+    unique, local, rest = certificate.row_counts().values()
+    return unique + local, unique + local + rest
 
 
 def certificate_figure(certificate: Certificate) -> "Figure":
@@ -251,7 +284,7 @@ def certificate_figure(certificate: Certificate) -> "Figure":
     heads = max(head.head for head in certificate.heads) + 1
     shares = np.full((layers, heads), np.nan)
     for head in certificate.heads:
-        shares[head.layer, head.head] = head.null_share_row_sum
+        shares[head.layer, head.head] = head.movable
     figure = new_figure(0.42 * heads + 1.6, 0.32 * layers + 1.3)
     axes = figure.subplots()
     image = axes.imshow(shares, cmap=sequential(), vmin=0, vmax=max(0.01, float(np.nanmax(shares))), aspect="auto")
@@ -263,6 +296,6 @@ def certificate_figure(certificate: Certificate) -> "Figure":
     axes.set_ylabel("layer")
     axes.set_xticks(range(heads))
     axes.set_yticks(range(layers))
-    figure.colorbar(image, ax=axes, label="share without effect")
+    figure.colorbar(image, ax=axes, label="mass that can move, at least")
     set_title(axes, "● identifiable   ◐ locally unique given the keys   ○ not")
     return figure

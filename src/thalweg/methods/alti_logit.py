@@ -13,15 +13,16 @@ from thalweg.decompose.contributions import proximity
 from thalweg.decompose.logits import assumptions, explained_logit, require_sum, terms
 from thalweg.decompose.parts import Parts, decompose
 from thalweg.methods.params import LogitParams
-from thalweg.methods.registry import Maps, Traits, method
+from thalweg.methods.registry import Maps, Traits, method, several_maps
 
 
 @method(
     params=LogitParams,
-    traits=Traits(signed=True, explains_logit=True, serves=frozenset({"single sequence"})),
+    traits=Traits(signed=True, explains_logit=True, sums_to_logit=True, serves=frozenset({"single sequence"})),
     paper="Ferrando et al. 2023, sections 3 and 4",
     cost="about four forward passes at 256 tokens: ALTI and one extra pass",
     guarantee="scores, MLPs, biases and the position's own embedding sum to the logit",
+    memory=lambda capture: several_maps(capture) + 2 * capture.blocks[0].attention.heads * len(capture.tokens) ** 2,
 )
 def alti_logit(capture: Capture, target: Target, params: LogitParams) -> Maps:
     """Signed contribution of each token to a logit through attention.

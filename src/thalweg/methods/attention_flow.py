@@ -1,9 +1,12 @@
 """Attention flow: maximum flow through the layers, with attention weights as capacities."""
 
+import os
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from thalweg.aggregate.max_flow import Flow, max_flow
 from thalweg.capture.record import Capture
@@ -13,7 +16,7 @@ from thalweg.decompose.rows import normalised, relative_to
 from thalweg.errors import InputError
 from thalweg.methods import attention_rollout
 from thalweg.methods.params import option
-from thalweg.methods.registry import Maps, Traits, method
+from thalweg.methods.registry import Maps, Traits, method, several_maps
 from thalweg.progress import progress
 
 
@@ -31,6 +34,7 @@ class Params(attention_rollout.Params):
     paper="Abnar & Zuidema 2020, section 3",
     cost="one certified max flow per target and source: seconds at 256 tokens",
     guarantee="every flow is certified by a cut (the gap is in the receipt); rows sum to one",
+    memory=lambda capture: several_maps(capture) + 2 * len(capture.blocks) * len(capture.tokens) ** 2 * _arrays(),
 )
 def attention_flow(capture: Capture, target: Target, params: Params) -> Maps:
     """Maximum flow from a position down to each input token, with attention weights as capacities.
@@ -44,10 +48,10 @@ def attention_flow(capture: Capture, target: Target, params: Params) -> Maps:
         raise InputError("receptive_field yields shares: it cannot be combined with normalise=False")
     graph = params.graph(capture, target)
     flow = _flow(graph, target, params.solver)
-    scores = torch.from_numpy(flow.value)
+    scores = _bounded(flow)
     if params.receptive_field:
         even = _flow(params.graph(capture, target, even=True), target, params.solver)
-        scores = relative_to(scores, torch.from_numpy(even.value))
+        scores = relative_to(scores, _bounded(even))
     elif params.normalise:
         scores = normalised(scores)
     assumed = graph.assumed + params.assumptions()
@@ -61,6 +65,16 @@ def attention_flow(capture: Capture, target: Target, params: Params) -> Maps:
         assumed,
         chained=not params.receptive_field,
     )
+
+
+def _arrays() -> int:
+    """Arrays of all layers that the solver holds in double precision: three, and two for each of its threads."""
+    return 3 + 2 * (os.cpu_count() or 1)
+
+
+def _bounded(flow: Flow) -> Tensor:
+    """The flow of each pair; a token that no block updates keeps all of itself, which is unbounded as a flow."""
+    return torch.from_numpy(np.where(np.isinf(flow.value), 1.0, flow.value))
 
 
 def _flow(graph: AttentionGraph, target: Target, solver: str) -> Flow:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from thalweg.capture.record import Capture
 from thalweg.capture.target import Start, Target
 from thalweg.decompose.jacobians import NormKind, jacobians
+from thalweg.decompose.sketch import GROUP_SIZE
 from thalweg.methods.params import option
 from thalweg.methods.registry import Maps, Traits, method
 
@@ -24,6 +25,7 @@ class Params:
     paper="Brunner et al. 2020, section 5",
     cost="one pass per token (or target) and direction, with 6 to d directions",
     guarantee="derivative of the real model, each share within rtol at 95 % confidence; rows sum to one",
+    memory=lambda capture: _numbers_per_map(capture) * len(capture.blocks) * len(capture.tokens) ** 2,
 )
 def hidden_token_attribution(capture: Capture, target: Target, params: Params) -> Maps:
     """Norm of the derivative of a hidden state with respect to each token's embedding.
@@ -44,14 +46,21 @@ def hidden_token_attribution(capture: Capture, target: Target, params: Params) -
         rtol=params.rtol,
         seed=params.seed,
     )
-    shares = blocks.norms / blocks.norms.sum(-1, keepdim=True)
+    shares, empty_rows = blocks.shares(target.positions)
     figures = {
         "directions per token": blocks.mean_directions,
         "most directions of a token": float(blocks.most_directions),
     }
+    if empty_rows:
+        figures["rows without any derivative"] = float(empty_rows)
     errors = None
     if params.rtol is not None:
         figures["largest relative error bar"] = float(blocks.errors.max())
-        errors = blocks.absolute()[-1]
+        errors = blocks.absolute(shares)[-1]
     layers = shares[1:] if all_positions else None
     return Maps(shares[-1], layers, figures=figures, assumed=blocks.assumed, errors=errors)
+
+
+def _numbers_per_map(capture: Capture) -> int:
+    """Numbers per entry of a map: norms, shares and errors, and the products of each group of directions."""
+    return 8 + capture.width // GROUP_SIZE

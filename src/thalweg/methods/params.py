@@ -5,7 +5,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from numbers import Integral, Real
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from thalweg.errors import InputError
+from thalweg.errors import InputError, closest
 
 P = TypeVar("P")
 TYPE_NAMES = {int: "an integer", float: "a number", str: "text", bool: "yes or no", type(None): "none"}
@@ -30,8 +30,10 @@ class Option:
 class LogitParams:
     """Parameters of the methods that explain a logit."""
 
-    output: int | None = option(None, "class or token id to explain (default: the model's own choice)")
-    foil: int | None = option(None, "second class or token id: explain the difference of the two logits")
+    output: int | str | None = option(
+        None, "class or token to explain, by name or number (default: the model's choice)"
+    )
+    foil: int | str | None = option(None, "second class or token: explain the difference of the two logits")
 
 
 def options(params: type) -> list[Option]:
@@ -53,8 +55,9 @@ def read_params(owner: str, params: type[P], values: Mapping[str, Any]) -> P:
     hints = get_type_hints(params)
     unknown = sorted(set(values) - set(hints))
     if unknown:
-        allowed = ", ".join(hints) or "none"
-        raise InputError(f"{owner} has no parameter {unknown[0]!r}; its parameters are: {allowed}")
+        close = closest(unknown[0], hints)
+        hint = "" if close is None else f"did you mean {close!r}? "
+        raise InputError(f"{owner} has no parameter {unknown[0]!r}; {hint}it has {', '.join(hints) or 'none'}")
     return params(**{name: _convert(name, value, hints[name]) for name, value in values.items()})
 
 
@@ -88,7 +91,8 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
             return value
         if isinstance(value, str) and value == str(literal):  # from a command line
             return literal
-    for kind in (choice for choice in allowed if isinstance(choice, type)):
+    kinds = [choice for choice in allowed if isinstance(choice, type)]
+    for kind in sorted(kinds, key=lambda kind: kind is str):  # text last: any string is text
         try:
             return _read(value, kind)
         except ValueError:

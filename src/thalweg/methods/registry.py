@@ -6,25 +6,27 @@ it is; explain, compare, mixing, report, bench, corpus, the docs and the contrac
 See docs/adding_a_method.md.
 """
 
-import importlib
 import pkgutil
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 from types import MappingProxyType, ModuleType
 from typing import Any, Literal
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from thalweg.axes import LayerMaps
 from thalweg.capture.record import Capture
 from thalweg.capture.target import Target
-from thalweg.errors import InputError, ProofError
+from thalweg.errors import InputError, ProofError, error_line, unknown_name
+from thalweg.memory import require_memory
 from thalweg.methods.params import Option, options, read_params
+from thalweg.numerics import working
+from thalweg.printable import visible
 
 ENTRY_POINTS = "thalweg.methods"
 Cost = Literal["low", "moderate", "high"]
@@ -43,7 +45,9 @@ class Traits:
 
     - `signed`: scores may be negative.
     - `rows_sum_to_one`: scores are non-negative shares of each target (attention sinks aside).
-    - `explains_logit`: scores belong to one logit, so the model must return logits, and a classifier has a single row.
+    - `explains_logit`: scores belong to one logit or its probability, so the model must return logits, and a classifier
+      has a single row.
+    - `sums_to_logit`: scores and the terms in the receipt sum to that logit.
     - `layer_maps`: "steps" if there is a map from each layer to the next, "cumulative" if there is a map from the
       embeddings to each layer (`Params` then has a field `start`), None if there are no maps of all layers.
     - `chain`: how steps combine into the scores: by "product", or as the maximum "flow" with steps as capacities.
@@ -56,6 +60,7 @@ class Traits:
     signed: bool = False
     rows_sum_to_one: bool = False
     explains_logit: bool = False
+    sums_to_logit: bool = False
     layer_maps: Literal["steps", "cumulative"] | None = None
     chain: Chain | None = None
     cost: Cost = "moderate"
@@ -66,6 +71,8 @@ class Traits:
     def __post_init__(self) -> None:
         if self.signed and self.rows_sum_to_one:
             raise InputError("traits contradict each other: signed scores are not shares, so drop rows_sum_to_one")
+        if self.sums_to_logit and not self.explains_logit:
+            raise InputError("traits contradict each other: sums_to_logit requires explains_logit")
         if (self.chain is not None) != (self.layer_maps == "steps"):
             raise InputError(
                 f"chain requires layer_maps='steps' and vice versa, got "
@@ -103,6 +110,12 @@ class Maps:
 
 
 Function = Callable[[Capture, Target, Any], Maps]
+Memory = Callable[[Capture], int]  # how many numbers a method holds at most
+
+
+def several_maps(capture: Capture) -> int:
+    """Two maps over all tokens for every block, and a few more: what most methods hold."""
+    return (2 * len(capture.blocks) + 8) * len(capture.tokens) ** 2
 
 
 @dataclass(frozen=True)
@@ -116,6 +129,7 @@ class Method:
     paper: str
     cost: str
     guarantee: str
+    memory: Memory = several_maps
 
     @property
     def summary(self) -> str:
@@ -129,6 +143,7 @@ class Method:
         """Check values against the method's parameters; strings from a command line are converted."""
         return read_params(self.name, self.params, values)
 
+    @torch.inference_mode(False)  # some methods differentiate, also if the caller disabled gradients
     def run(self, capture: Capture, target: Target, params: Any) -> Maps:
         """Run the method, or raise if its traits rule this model out."""
         kind = model_kind(capture)
@@ -140,10 +155,24 @@ class Method:
                 f"{self.name} explains a logit, but the model returns no logits: load it with its head (task=...), or "
                 "use a method that explains hidden states, such as alti"
             )
+        states = capture.blocks[0].input
+        require_memory(
+            f"{self.name} of {len(capture.tokens)} tokens",
+            self.memory(capture) * working(states.dtype).itemsize,
+            states.device,
+            "use a shorter text, or another method: alti and attention_rollout need the least",
+        )
         maps = self.function(capture, target, params)
         expected = (len(target.positions), len(capture.tokens))
         if tuple(maps.scores.shape) != expected:
             raise ProofError(f"{self.name} returned scores of shape {tuple(maps.scores.shape)}, expected {expected}")
+        for name in ("scores", "per_layer", "errors"):
+            numbers = getattr(maps, name)
+            if numbers is not None and not numbers.isfinite().all():
+                raise ProofError(
+                    f"{self.name} returned NaN or infinite {name}: numbers overflow, or zero is divided by zero; "
+                    "load the model with dtype='float64', or use another method"
+                )
         return maps
 
 
@@ -155,8 +184,10 @@ def model_kind(capture: Capture) -> ModelKind:
 _methods: dict[str, Method] = {}
 
 
-def method(*, params: type, traits: Traits, paper: str, cost: str, guarantee: str) -> Callable[[Function], Function]:
-    """Register a function under its own name."""
+def method(
+    *, params: type, traits: Traits, paper: str, cost: str, guarantee: str, memory: Memory = several_maps
+) -> Callable[[Function], Function]:
+    """Register a function under its own name; it is refused where `memory` exceeds what is available."""
 
     def register(function: Function) -> Function:
         name = function.__name__
@@ -167,7 +198,7 @@ def method(*, params: type, traits: Traits, paper: str, cost: str, guarantee: st
             )
         if traits.layer_maps == "cumulative" and "start" not in {entry.name for entry in fields(params)}:
             raise InputError(f"method {name!r} has cumulative maps, so its Params need a field 'start'")
-        _methods[name] = Method(name, function, params, traits, paper, cost, guarantee)
+        _methods[name] = Method(name, function, params, traits, paper, cost, guarantee, memory)
         return function
 
     return register
@@ -186,12 +217,12 @@ def _load_all() -> None:
     import_modules(folder)
     for entry in entry_points(group=ENTRY_POINTS):
         try:
-            entry.load()
+            __import__(entry.module)
         except NameClashError:
             raise  # a name must not mean one method or the other by the order in which packages load
         except Exception as error:  # noqa: BLE001 - a broken plug-in must not take our own methods with it
             warnings.warn(
-                f"cannot load the methods of {entry.name!r} ({entry.value}): {type(error).__name__}: {error}",
+                visible(f"cannot load the methods of {entry.name!r} ({entry.value}): {error_line(error)}"),
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -200,7 +231,7 @@ def _load_all() -> None:
 def import_modules(package: ModuleType) -> None:
     """Import every module of a package, so that each registers its function."""
     for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+        __import__(f"{package.__name__}.{module.name}")  # importlib would leave the sketch of a module (sketch.py)
 
 
 def find_method(name: str) -> Method:
@@ -209,14 +240,6 @@ def find_method(name: str) -> Method:
     if isinstance(name, str) and name in methods:
         return methods[name]
     raise unknown_name("method", name, methods)
-
-
-def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
-    """The error for a name that is not registered, with the closest one or all of them."""
-    names = list(known)
-    close = get_close_matches(str(name), names, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(names)}"
-    return InputError(f"unknown {kind} {name!r}; {hint}")
 
 
 def summary_of(function: Callable[..., Any]) -> str:

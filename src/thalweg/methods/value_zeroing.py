@@ -20,6 +20,7 @@ from thalweg.numerics import working
 from thalweg.progress import progress
 
 ZEROINGS_PER_BATCH = 32
+TOKENS_PER_BATCH = 2**14  # longer texts run in smaller batches, so that memory does not grow with the square
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,9 @@ def value_zeroing(capture: Capture, target: Target, params: Params) -> Maps:
             count = block.keys.stop - block.keys.start
             before = _states(capture, number, [])
             moved = []
-            for first in range(0, count, ZEROINGS_PER_BATCH):
-                keys = list(range(first, min(first + ZEROINGS_PER_BATCH, count)))
+            batch = max(1, min(ZEROINGS_PER_BATCH, TOKENS_PER_BATCH // len(capture.tokens)))
+            for first in range(0, count, batch):
+                keys = list(range(first, min(first + batch, count)))
                 after = _states(capture, number, keys)
                 moved.append((1 - F.cosine_similarity(after, before, dim=-1)).clamp_min(0))  # [key query]
                 done += len(keys)

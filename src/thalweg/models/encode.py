@@ -16,13 +16,22 @@ from thalweg.tokens import Tokens
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """A batch for the model; `lengths` and tokens are None where inputs are pixels or sound."""
+    """A batch for the model; `lengths` and tokens are None where inputs are pixels or sound.
+
+    `cut` holds the number of tokens of a text before it was cut, and 0 for a text that was not.
+    """
 
     inputs: dict[str, Tensor]
     lengths: list[Lengths] | None
     source: list[Tokens] | None  # tokens of the encoder of an encoder-decoder
     target: list[Tokens] | None
     single: bool
+    cut: tuple[int, ...] = ()
+
+    @property
+    def longest(self) -> int:
+        """The most tokens that an example has in one sequence; 0 for pixels and sound."""
+        return max((max(length.source or 0, length.target) for length in self.lengths or ()), default=0)
 
 
 def encode(
@@ -30,12 +39,16 @@ def encode(
     tokenizer: Tokenizer | None,
     inputs: ModelInput,
     target_text: str | Sequence[str] | None = None,
+    truncate: bool = False,
 ) -> Encoded:
-    """Check the input and convert it to a batch, without running the model."""
+    """Check the input and convert it to a batch, without running the model.
+
+    With `truncate`, texts of more tokens than the model has positions for are cut.
+    """
     has_decoder = bool(getattr(model.config, "is_encoder_decoder", False))
     if target_text is not None and not has_decoder:
         raise InputError("target_text is for encoder-decoder models; this model has no decoder")
-    raw = read_inputs(tokenizer, inputs, pad_id(model, tokenizer))
+    raw = read_inputs(tokenizer, inputs, pad_id(model, tokenizer), position_limit(model) if truncate else None)
     tensors, sources = raw.tensors, None
     expected = getattr(model, "main_input_name", "input_ids")
     if expected not in tensors:
@@ -47,12 +60,12 @@ def encode(
         sources = raw.tokens or [tokens_from_ids(tokenizer, row) for row in rows]
     if not has_decoder:
         lengths = [Lengths(None, len(tokens)) for tokens in sources] if sources else None
-        return Encoded(_placed(model, tensors), lengths, None, sources, raw.single)
+        return Encoded(_placed(model, tensors), lengths, None, sources, raw.single, raw.cut)
     tensors, targets = _with_decoder(model, tokenizer, tensors, target_text)
     lengths = None
     if sources:
         lengths = [Lengths(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
-    return Encoded(_placed(model, tensors), lengths, sources, targets, raw.single)
+    return Encoded(_placed(model, tensors), lengths, sources, targets, raw.single, raw.cut)
 
 
 def position_limit(model: PreTrainedModel, decoder: bool = False) -> int | None:
@@ -77,7 +90,8 @@ def _check_ids(
     for ids in rows:
         if positions is not None and len(ids) > positions:
             raise InputError(
-                f"the input has {len(ids)} tokens, but the model has positions for {positions}: shorten or split it"
+                f"the input has {len(ids)} tokens, but the model has positions for {positions}: shorten or split it, "
+                "or load the model with truncate=True (--truncate) to cut long texts"
             )
         unknown = [i for i in ids if i < 0 or (vocabulary is not None and i >= vocabulary)]
         if unknown:

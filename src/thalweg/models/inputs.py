@@ -20,17 +20,24 @@ TOKENIZER_ONLY = {"offset_mapping", "special_tokens_mask", "overflow_to_sample_m
 
 @dataclass(frozen=True, eq=False)
 class RawInputs:
-    """Tensors by the names of the model's arguments; `tokens` is None unless the input was text."""
+    """Tensors by the names of the model's arguments; `tokens` is None unless the input was text.
+
+    `cut` holds the number of tokens of a text before it was cut, and 0 for a text that was not.
+    """
 
     tensors: dict[str, Tensor]
     tokens: list[Tokens] | None
     single: bool  # one example, not a batch
+    cut: tuple[int, ...] = ()
 
 
-def read_inputs(tokenizer: Tokenizer | None, inputs: ModelInput, pad: int) -> RawInputs:
-    """Check the input and convert it to tensors; padding may be on either side."""
+def read_inputs(tokenizer: Tokenizer | None, inputs: ModelInput, pad: int, limit: int | None = None) -> RawInputs:
+    """Check the input and convert it to tensors; padding may be on either side.
+
+    Texts of more than `limit` tokens are cut.
+    """
     if isinstance(inputs, str) or _is_pair(inputs):
-        return _from_texts(tokenizer, [inputs], pad, single=True)
+        return _from_texts(tokenizer, [inputs], pad, limit, single=True)
     if isinstance(inputs, Mapping):
         return _from_mapping(inputs)
     if isinstance(inputs, Tensor):
@@ -41,14 +48,14 @@ def read_inputs(tokenizer: Tokenizer | None, inputs: ModelInput, pad: int) -> Ra
             f"expected a text, a pair of texts, a list of texts, token ids, or a tokenizer's output, got "
             f"{type(inputs).__name__}"
         )
-    return _from_list(tokenizer, inputs, pad)
+    return _from_list(tokenizer, inputs, pad, limit)
 
 
-def _from_list(tokenizer: Tokenizer | None, items: Sequence[Any], pad: int) -> RawInputs:
+def _from_list(tokenizer: Tokenizer | None, items: Sequence[Any], pad: int, limit: int | None) -> RawInputs:
     if len(items) == 0:
         raise InputError("the list of texts or token ids is empty")
     if all(isinstance(item, str) or _is_pair(item) for item in items):
-        return _from_texts(tokenizer, items, pad, single=False)
+        return _from_texts(tokenizer, items, pad, limit, single=False)
     rows = [_integers(item) for item in items]
     if all(isinstance(row, int) for row in rows):
         return RawInputs({"input_ids": torch.tensor([rows])}, None, single=True)
@@ -61,14 +68,22 @@ def _from_list(tokenizer: Tokenizer | None, items: Sequence[Any], pad: int) -> R
     )
 
 
-def _from_texts(tokenizer: Tokenizer | None, texts: Sequence[Any], pad: int, single: bool) -> RawInputs:
+def _from_texts(
+    tokenizer: Tokenizer | None, texts: Sequence[Any], pad: int, limit: int | None, single: bool
+) -> RawInputs:
     if tokenizer is None:
         raise InputError("the model was loaded without a tokenizer: use token ids instead of a text")
-    examples = [tokenize(tokenizer, (text,) if isinstance(text, str) else text) for text in texts]
+    entries = [(text,) if isinstance(text, str) else text for text in texts]
+    examples = [tokenize(tokenizer, entry) for entry in entries]
+    cut = tuple(len(tokens) if limit is not None and len(tokens) > limit else 0 for tokens, _ in examples)
+    examples = [
+        tokenize(tokenizer, entry, limit) if before else example
+        for entry, before, example in zip(entries, cut, examples, strict=True)
+    ]
     batch = batch_of([row["input_ids"] for _, row in examples], pad)
     if "token_type_ids" in examples[0][1]:
         batch["token_type_ids"] = padded([row["token_type_ids"] for _, row in examples], 0)
-    return RawInputs(batch, [tokens for tokens, _ in examples], single)
+    return RawInputs(batch, [tokens for tokens, _ in examples], single, cut)
 
 
 def _from_mapping(inputs: Mapping[str, Any]) -> RawInputs:

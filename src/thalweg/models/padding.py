@@ -1,4 +1,4 @@
-"""Rows of token ids as one right-padded batch.
+"""Rows of token ids as one right-padded batch, and the ids that stand for nothing.
 
 Padding goes to the right wherever it was: with absolute positions, a left-padded example would otherwise get other
 numbers than when it is run alone.
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from thalweg.capture.record import Blanks
 from thalweg.errors import InputError
 
 
@@ -19,6 +20,15 @@ def pad_id(model: PreTrainedModel, tokenizer: Any) -> int:
     own = getattr(model.config, "pad_token_id", None)
     own = getattr(tokenizer, "pad_token_id", None) if own is None else own
     return own if isinstance(own, int) and own >= 0 else 0
+
+
+def blanks_of(model: PreTrainedModel, tokenizer: Any) -> Blanks:
+    """The ids that replace removed tokens: the mask token, or the unknown token if there is no mask token."""
+    for kind in ("mask", "unk"):
+        token_id = getattr(tokenizer, f"{kind}_token_id", None)
+        if isinstance(token_id, int):
+            return Blanks(token_id, pad_id(model, tokenizer), str(getattr(tokenizer, f"{kind}_token")))
+    return Blanks(None, pad_id(model, tokenizer), "none")
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int) -> Tensor:

@@ -39,6 +39,7 @@ class Parcel:
     tokenizer: PreTrainedTokenizerBase | None
     task: Task
     name: str
+    truncate: bool
 
 
 def pack(subject: Subject) -> Parcel:
@@ -48,14 +49,15 @@ def pack(subject: Subject) -> Parcel:
     weights = {key: _weight(tensor) for key, tensor in tensors.items()}
     memo: dict[int, Any] = dict(weights)  # deepcopy takes what is in the memo instead of copying
     stripped = copy.deepcopy(model, memo)
-    return Parcel(stripped, tuple(weights.values()), model.device.type, subject.tokenizer, subject.task, subject.name)
+    facts = subject.tokenizer, subject.task, subject.name, subject.truncate
+    return Parcel(stripped, tuple(weights.values()), model.device.type, *facts)
 
 
 def unpack(parcel: Parcel) -> Subject:
     """Rebuild the subject on the type of device it came from; on the CPU, weights are not copied."""
     memo: dict[int, Any] = {id(weight): _tensor(weight) for weight in parcel.weights}
     model: Any = copy.deepcopy(parcel.model, memo)
-    return Subject(model.to(parcel.device), parcel.tokenizer, parcel.task, parcel.name)
+    return Subject(model.to(parcel.device), parcel.tokenizer, parcel.task, parcel.name, parcel.truncate)
 
 
 def _weight(tensor: Tensor) -> Weight:

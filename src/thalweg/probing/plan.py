@@ -29,12 +29,12 @@ class ProbeKey(NamedTuple):
 class ProbePlan:
     """The options of a run; `to` is a layer, or "previous" for the layer below each one."""
 
-    kinds: Sequence[ProbeKind]
-    metrics: Sequence[Metric]
-    parts: Sequence[Part]
-    candidates: Candidates
-    to: int | Literal["previous"]
-    seed: int
+    kinds: Sequence[ProbeKind] = ("identity", "linear", "mlp")
+    metrics: Sequence[Metric] = ("cosine", "l2")
+    parts: Sequence[Part] = ("whole",)
+    candidates: Candidates = "sentence"
+    to: int | Literal["previous"] = 0
+    seed: int = 0
 
     def __post_init__(self) -> None:
         for name, known in (("kinds", ProbeKind), ("metrics", Metric), ("parts", Part)):

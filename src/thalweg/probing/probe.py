@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from thalweg.capture.checks import block_checks
 from thalweg.capture.record import Capture
 from thalweg.digests import text_digest
@@ -25,16 +27,17 @@ from thalweg.progress import progress
 from thalweg.receipt import Receipt
 
 
+@torch.inference_mode(False)  # also if the caller disabled gradients
 def probe(
     subject: Subject,
     texts: Sequence[str],
     *,
-    kinds: Sequence[ProbeKind] = ("identity", "linear", "mlp"),
-    metrics: Sequence[Metric] = ("cosine", "l2"),
-    parts: Sequence[Part] = ("whole",),
-    candidates: Candidates = "sentence",
-    to: int | Literal["previous"] = 0,
-    seed: int = 0,
+    kinds: Sequence[ProbeKind] = ProbePlan.kinds,
+    metrics: Sequence[Metric] = ProbePlan.metrics,
+    parts: Sequence[Part] = ProbePlan.parts,
+    candidates: Candidates = ProbePlan.candidates,
+    to: int | Literal["previous"] = ProbePlan.to,
+    seed: int = ProbePlan.seed,
     folder: str | Path | None = None,
 ) -> Probes:
     """Recover tokens from their hidden states, layer by layer, and measure how often that succeeds.
@@ -112,7 +115,7 @@ def _fit_and_test(
             "duplicate texts": duplicates,
         },
         configuration=configuration,
-        receipt=Receipt(block_checks(capture.blocks), figures, tuple(assumed)),
+        receipt=Receipt(block_checks(capture.blocks), figures, tuple(assumed), capture.learnt),
         provenance=capture.provenance,
         maps=maps,
     )

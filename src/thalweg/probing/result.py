@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from thalweg.errors import InputError
-from thalweg.files.run_folder import RunFolder, RunKind, open_run, read_header
+from thalweg.files.records import read_as, reading, require
+from thalweg.files.run_folder import RunFolder, RunKind, check_intact, open_run, read_header
 from thalweg.models.subject import Subject
 from thalweg.probing.linear import LinearMap
 from thalweg.probing.mlp import MlpMap
@@ -26,7 +27,7 @@ from thalweg.tokens import Tokens
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-KIND = RunKind("probe", 2)
+KIND = RunKind("probe", 3)
 RESULT = "probes.safetensors"
 TrainedMap = LinearMap | MlpMap
 
@@ -155,9 +156,13 @@ class Probes:
     def load(folder: str | Path) -> "Probes":
         """Read the probes of a finished run."""
         path = Path(folder)
-        probes = read_probes(RunFolder(path, KIND, read_header(path, KIND)))
-        if probes is None:
+        run = RunFolder(path, KIND, read_header(path, KIND))
+        if not (path / RESULT).exists():
             raise InputError(f"{path} holds an unfinished probe run: it has no {RESULT}")
+        check_intact(path, [RESULT])
+        with reading(path, "a probe run"):
+            probes = read_probes(run)
+        assert probes is not None
         return probes
 
 
@@ -173,28 +178,77 @@ def write_probes(run: RunFolder, probes: Probes) -> None:
 
 def read_probes(run: RunFolder) -> Probes | None:
     """Read the result of a run; None if it is not finished."""
-    stored = run.read_tensors(RESULT)
-    if stored is None:
-        return None
-    tensors, header = stored
-    try:
-        result = header["result"]
-        rates = {}
-        for row in result["rates"]:
-            key = ProbeKey(**{name: row[name] for name in ProbeKey._fields})
-            rates[key, row["match"]] = Rate(row["rate"], row["low"], row["high"])
-        maps = {ProbeKey(*key): _map(tensors, f"{number}.", key[2]) for number, key in enumerate(header["maps"])}
-        return Probes(
-            rates,
-            result["chance"],
-            result["counts"],
-            result["configuration"],
-            Receipt.from_dict(result["receipt"]),
-            result["provenance"],
-            maps,
-        )
-    except (KeyError, TypeError, IndexError) as error:
-        raise InputError(f"{run.path / RESULT} is incomplete: {error!r}") from error
+    with reading(run.path / RESULT, "probes"):
+        stored = run.read_tensors(RESULT)
+        if stored is None:
+            return None
+        tensors, header = stored
+        file = read_as(_ProbesFile, header)
+        rates: dict[tuple[ProbeKey, Match], Rate] = {
+            (ProbeKey(row.layer, row.to, row.kind, row.metric, row.part), row.match): Rate(row.rate, row.low, row.high)
+            for row in file.result.rates
+        }
+        maps = {key: _map(tensors, f"{number}.", key.kind) for number, key in enumerate(file.maps)}
+        _check(file.result, rates, maps)
+        return Probes(**{**vars(file.result), "rates": rates}, maps=maps)
+
+
+@dataclass(frozen=True)
+class _RateRow:
+    layer: int
+    to: int
+    kind: ProbeKind
+    metric: Metric
+    part: Part
+    match: Match
+    rate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class _ProbesDict:
+    """What `Probes.to_dict` describes."""
+
+    rates: tuple[_RateRow, ...]
+    chance: Mapping[Match, float]
+    counts: Mapping[str, int]
+    configuration: Mapping[str, Any]
+    receipt: Receipt
+    provenance: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _ProbesFile:
+    result: _ProbesDict
+    maps: tuple[ProbeKey, ...]
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The options of a run that its results need later."""
+
+    kinds: tuple[ProbeKind, ...]
+    metrics: tuple[Metric, ...]
+    parts: tuple[Part, ...]
+    candidates: Candidates
+    to: int | Literal["previous"]
+
+
+def _check(result: _ProbesDict, rates: Mapping[tuple[ProbeKey, Match], Rate], maps: Mapping[ProbeKey, Any]) -> None:
+    """Raise unless the entries of a result are complete."""
+    options = read_as(_Options, result.configuration, "configuration")
+    require(bool(options.kinds and options.metrics and options.parts), "configuration must name kinds, metrics, parts")
+    for match in get_args(Match):
+        require(match in result.chance, f"chance.{match} is missing")
+    for name in ("test tokens", "test sentences", "train sentences"):
+        require(name in result.counts, f"counts.{name} is missing")
+    require("model" in result.provenance, "provenance.model is missing")
+    for (key, _), rate in rates.items():
+        name = ", ".join(map(str, key))
+        require(all((key, match) in rates for match in get_args(Match)), f"rates must have both matches of {name}")
+        require(0 <= rate.rate <= 1, f"the rate of {name} must be from 0 to 1, got {rate.rate}")
+        require(key.kind == "identity" or key in maps, f"maps has no map of {name}")
 
 
 def _tensors(trained: TrainedMap) -> dict[str, Tensor]:
@@ -207,6 +261,16 @@ def _tensors(trained: TrainedMap) -> dict[str, Tensor]:
 
 def _map(tensors: Mapping[str, Tensor], prefix: str, kind: ProbeKind) -> TrainedMap:
     own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    require({"weight", "bias"} <= set(own), f"the tensors of map {prefix[:-1]} are missing")
+    taken, width = own["weight"].shape if own["weight"].dim() == 2 else (0, 0)
+    hidden = own["enter"].shape[-1] if "enter" in own and own["enter"].dim() else 0
+    shapes = {
+        "weight": (taken, width), "bias": (width,), "mean": (taken,), "spread": (taken,), "enter": (taken, hidden),
+        "enter_bias": (hidden,), "leave": (hidden, width), "leave_bias": (width,),
+    }  # fmt: skip
+    for name, tensor in own.items():
+        valid = tuple(tensor.shape) == shapes.get(name) and tensor.is_floating_point() and bool(tensor.isfinite().all())
+        require(valid, f"the tensor {prefix}{name} must be finite numbers of shape {shapes.get(name)}")
     linear = LinearMap(own.pop("weight"), own.pop("bias"))
     return linear if kind == "linear" else MlpMap(linear, **own)
 

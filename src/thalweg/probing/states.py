@@ -15,7 +15,7 @@ from thalweg.capture.prove.block import non_finite_error
 from thalweg.capture.record import Capture
 from thalweg.capture.run import check_ready, replay
 from thalweg.errors import InputError, ProofError
-from thalweg.models.encode import Encoded, encode
+from thalweg.models.encode import Encoded
 from thalweg.models.subject import Subject
 from thalweg.numerics import relative_error, tolerance, working
 from thalweg.tokens import Tokens
@@ -76,7 +76,7 @@ def encode_texts(subject: Subject, texts: Sequence[str]) -> Encoded:
     if getattr(subject.model, "main_input_name", "input_ids") != "input_ids":
         raise InputError(f"{subject.name!r} does not read text; probes need a model with token inputs")
     check_ready(subject.model)
-    return encode(subject.model, subject.tokenizer, list(texts))
+    return subject.encode(list(texts))
 
 
 def words_at_positions(

@@ -4,14 +4,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from thalweg.drawing.escaping import printable
-from thalweg.drawing.terminal import receipt_text
+from thalweg.drawing.terminal import receipt_text, shown
+from thalweg.printable import printable, visible
 from thalweg.probing.result import Probes, Recovery
 from thalweg.rates import LEVEL
 
 BAR_CHARACTERS = 20
 
 
+@shown
 def probes_text(probes: Probes) -> RenderableType:
     options = probes.configuration
     heading = Text("recovered tokens by layer", "bold")
@@ -34,9 +35,10 @@ def probes_text(probes: Probes) -> RenderableType:
     return Group(heading, table, _notes(probes))
 
 
+@shown
 def recovery_text(recovery: Recovery) -> RenderableType:
     heading = Text("recovered tokens", "bold")
-    heading.append(f"   probe {recovery.probe}; ● recovered, otherwise the nearest token\n", "dim")
+    heading.append(f"   probe {visible(recovery.probe)}; ● recovered, otherwise the nearest token\n", "dim")
     table = Table("layer", *map(str, recovery.layers), box=None, header_style="dim")
     for position, piece in enumerate(recovery.tokens.pieces):
         cells = []

@@ -8,7 +8,10 @@ from thalweg.capture.target import TargetLike, find_target
 from thalweg.errors import InputError
 from thalweg.identifiability.head_result import Intervals
 from thalweg.identifiability.trust import intervals as intervals_of_head
+from thalweg.identifiability.trust import with_example
+from thalweg.methods.registry import find_method
 from thalweg.models.encode import ModelInput
+from thalweg.models.prediction import Outcome, Prediction, prediction
 from thalweg.models.subject import Subject
 from thalweg.progress import progress
 from thalweg.reports.explanations import explain_by_all
@@ -43,16 +46,17 @@ def report(
     >>> page.prediction, len(page.heads), page.to_html().startswith("<!doctype html>")
     ('positive', 4, True)
     """
-    if methods is not None and (isinstance(methods, str) or not methods or len(set(methods)) < len(methods)):
-        raise InputError(f"report needs a list of one or more different methods, got {methods!r}")
+    if methods is not None:
+        check_reported(methods)
     prompt = None
     if generate:
         text, prompt = continue_text(subject, text, generate)
         target = prompt - 1 if target is None else target  # the first generated token is predicted there
     capture = subject.capture_one(text)
-    opened, prediction = _initial_target(subject, capture, target)
+    opened, answer = _initial_target(subject, capture, target)
     explanations = explain_by_all(subject, capture, methods, opened)
     certificate, heads = certificate_and_maps(capture)
+    certificate = certificate and with_example(subject, capture, certificate)
     cell = max((entry.cell for entry in heads), default=1)
     left_out = list(explanations.left_out)
     if cell > 1:
@@ -64,7 +68,7 @@ def report(
     return Report(
         tokens=capture.tokens,
         target=opened,
-        prediction=prediction,
+        answer=answer,
         explained=explanations.packed,
         provenance=dict(capture.provenance),
         blocks=tuple((block.name, block.role) for block in capture.blocks),
@@ -79,21 +83,31 @@ def report(
     )
 
 
-def _initial_target(subject: Subject, capture: Capture, target: TargetLike) -> tuple[tuple[int, ...], str | None]:
+def check_reported(methods: Sequence[str]) -> None:
+    """Raise unless these are the names of one or more different methods."""
+    if isinstance(methods, str) or not methods or len(set(methods)) < len(methods):
+        raise InputError(f"report needs a list of one or more different methods, got {methods!r}")
+    for name in methods:
+        find_method(name)
+
+
+def _initial_target(
+    subject: Subject, capture: Capture, target: TargetLike
+) -> tuple[tuple[int, ...], Prediction | None]:
     """The positions that the page opens with, and the prediction if it is read there."""
     if target in (None, "all") and not capture.readout:
         return (next((i for i, special in enumerate(capture.tokens.special) if not special), 0),), None
     goal = find_target(capture, "prediction" if target in (None, "all") else target)
-    prediction = subject.output_name(goal.output) if goal.positions == capture.readout else None
-    return ((POOLED,) if goal.pooled else goal.positions), prediction
+    answer = prediction(subject, capture, goal) if goal.positions == capture.readout else None
+    return ((POOLED,) if goal.pooled else goal.positions), answer
 
 
-def _outputs(subject: Subject, capture: Capture) -> tuple[str, ...]:
-    """The model's output at every position; empty if it has one output for the whole text, or none."""
+def _outputs(subject: Subject, capture: Capture) -> tuple[Outcome | None, ...]:
+    """The most probable output at every position; empty if it has one output for the whole text, or none."""
     if capture.logits is None or capture.logits.dim() != 2:
         return ()
-    before = len(capture.tokens) - len(capture.logits)
-    return ("",) * before + tuple(subject.output_name(choice) or "" for choice in capture.logits.argmax(-1).tolist())
+    answers = (prediction(subject, capture, find_target(capture, place)) for place in range(len(capture.tokens)))
+    return tuple(None if answer is None else answer.outcomes[0] for answer in answers)
 
 
 def _intervals(subject: Subject, capture: Capture, opened: tuple[int, ...]) -> tuple[Intervals, ...]:

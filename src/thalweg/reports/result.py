@@ -10,6 +10,7 @@ from thalweg.attribution.packed import PackedAttribution, headline, name_of
 from thalweg.drawing.packed import Packed
 from thalweg.identifiability.head_result import Intervals
 from thalweg.identifiability.result import Certificate
+from thalweg.models.prediction import Outcome, Prediction
 from thalweg.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -38,14 +39,16 @@ class HeadMap:
 class Report:
     """Attributions, certificate, head maps and mixing of one text, ready to be shown as a page.
 
-    `target` holds the positions that the page opens with, and `words` is True if it opens with words. `prompt` is the
-    number of tokens in the prompt if the others were generated. `outputs` are the model's outputs at all positions,
-    for models that have one at each. `left_out` lists in words what the page does not show.
+    `target` holds the positions that the page opens with, and `words` is True if it opens with words. `answer` holds
+    the most probable outputs, if the target is where the prediction is read, and `outputs` the most probable one at
+    every
+    position, for models that have one at each. `prompt` is the number of tokens in the prompt if the others were
+    generated. `left_out` lists in words what the page does not show.
     """
 
     tokens: Tokens
     target: tuple[int, ...]
-    prediction: str | None
+    answer: Prediction | None
     explained: tuple[PackedAttribution, ...]
     provenance: Mapping[str, str]
     blocks: tuple[tuple[str, str], ...] = ()  # (name, role)
@@ -54,16 +57,21 @@ class Report:
     intervals: tuple[Intervals, ...] = ()
     mixing: Mixing | None = None
     prompt: int | None = None
-    outputs: tuple[str, ...] = ()
+    outputs: tuple[Outcome | None, ...] = ()
     words: bool = False
     left_out: tuple[str, ...] = ()
+
+    @property
+    def prediction(self) -> str | None:
+        """The name of the model's most probable output, if the target is where it is read."""
+        return None if self.answer is None else self.answer.name
 
     def headline(self) -> str:
         """The main result in one or two sentences."""
         sentences = []
         if self.explained:
             name = " and ".join(f"‘{self._name(place)}’" for place in self.target)
-            sentences.append(headline(self.explained, self.tokens, self.target, self.prediction, name))
+            sentences.append(headline(self.explained, self.tokens, self.target, self.answer, name))
         if self.certificate is not None:
             counts, total = self.certificate.counts(), len(self.certificate.heads)
             sentences.append(f"Attention is uniquely determined in {counts['identifiable']} of {total} heads.")

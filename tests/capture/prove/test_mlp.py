@@ -24,7 +24,7 @@ def captured(model: Handmade, changed: Callable[[Anatomy], Anatomy] = lambda ana
     anatomy = changed(learn(model, inputs))
     (blocks,), result = capture_blocks(model, inputs, anatomy, None)
     again = partial(replay, model, inputs, anatomy)
-    return Capture(anonymous(len(IDS[0])), tuple(blocks), result["logits"][0], (), {}, again)
+    return Capture(anonymous(len(IDS[0])), tuple(blocks), result["logits"][0], (), (), (), {}, again)
 
 
 def with_layer(number: int, **changes: Any) -> Callable[[Anatomy], Anatomy]:

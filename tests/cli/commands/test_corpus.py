@@ -1,5 +1,6 @@
 """`thalweg corpus` on the command line."""
 
+import csv
 import json
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,13 +64,32 @@ def test_query_when_run_then_shows_a_table_or_json(run: Run) -> None:
     assert "…" not in nested.out
 
 
+def test_export_when_texts_have_ids_then_writes_them_as_csv(run: Run, tmp_path: Path) -> None:
+    if find_spec("duckdb") is None:
+        missing("duckdb is not installed: thalweg[corpus]")
+    (tmp_path / "texts.csv").write_text('key,text\nx7,"a cat, a dog"\n,the old dog\n')
+    run(*MODEL, "--file", "texts.csv", "--id-column", "key", "--out", "rows", "--methods", "alti")
+    done = run("corpus", "export", "rows", "--csv", "rows.csv")
+    assert done.code == 0, done.err
+    assert (done.out, done.err) == ("2 rows of rows\n", "wrote rows.csv\n")
+    assert "--csv must be a file, got -" in run("corpus", "export", "rows", "--csv", "-").err
+    with (tmp_path / "rows.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["id"], row["content"]) for row in rows] == [("x7", "a cat, a dog"), ("", "the old dog")]
+    assert all(0.5 <= float(row["probability"]) <= 1 for row in rows)
+    run(*MODEL, "--file", "texts.csv", "--text", "hash", "--out", "hashed", "--methods", "alti")
+    assert [row["content"] for row in read_rows(tmp_path / "hashed")] == [None, None]
+
+
 @pytest.mark.parametrize(
     ("words", "facts"),
     [
+        (("--file", "texts.txt", "--out", "rows", "--text", "drop"), ("'keep'", "'hash'", "'drop'")),
+        (("--file", "texts.txt", "--out", "rows", "--id-column", "key"), ("not a table", "'key'")),
         ((), ("--file", "--out")),
         (("--file", "texts.txt"), ("--file", "--out")),
         (("--file", "nowhere.txt", "--out", "rows"), ("cannot read", "nowhere.txt")),
-        (("--file", "texts.txt", "--out", ".", "--json", "run.json"), ("run.json", "corpus's own file")),
+        (("--file", "texts.txt", "--out", ".", "--json", "run.json"), ("run.json", "inside a run folder")),
         (("--file", "texts.txt", "--out", "rows", "--methods", "alchemy"), ("unknown method 'alchemy'",)),
         (("--file", "texts.txt", "--out", "rows", "--methods", "", "--certificate", ""), ("method or a certificate",)),
         (("--file", "texts.txt", "--out", "rows", "--certificate", "some"), ("'values'", "'full'", "'some'")),
@@ -91,10 +111,12 @@ def test_command_when_it_cannot_run_then_says_why(run: Run, words: tuple[str, ..
         (("--limit", "3", "query", "rows", "SELECT 1"), ("--limit", "'query'")),
         (("--file", "texts.txt", "query", "rows", "SELECT 1"), ("--file", "'query'")),
         (("query", "nowhere", "SELECT 1"), ("nowhere", "not the folder of a corpus run")),
-        (("query", ".", "SELECT 1", "--json", "shard-000000.parquet"), ("shard-000000.parquet", "corpus's own file")),
-        (("report", ".", "--out", "run.json"), ("run.json", "corpus's own file")),
-        (("report", ".", "--out", "no/page.html"), ("no/page.html", "folder")),
-        (("report", ".", "--out", "page.html"), ("not the folder of a corpus run",)),
+        (("query", ".", "SELECT 1", "--json", "shard-000000.parquet"), ("shard-000000.parquet", "inside a run folder")),
+        (("report", ".", "--json", "run.json"), ("run.json", "inside a run folder")),
+        (("report", ".", "--html", "no/page.html"), ("no/page.html", "inside a run folder")),
+        (("report", "nowhere", "--html", "no/page.html"), ("no/page.html", "folder")),
+        (("report", ".", "--html", "page.html"), ("inside a run folder",)),
+        (("report", "nowhere", "--html", "page.html"), ("not the folder of a corpus run",)),
     ],
 )
 def test_folder_when_it_cannot_be_read_or_the_output_written_then_says_why(
@@ -113,15 +135,15 @@ def test_report_when_run_then_shows_figures_and_writes_a_page(run: Run, tmp_path
 
     (tmp_path / "texts.jsonl").write_text('{"text": "the old dog runs"}\n{"text": "a cat"}\n{"text": 5}\n')
     run(*MODEL, "--file", "texts.jsonl", "--out", "rows")
-    done = run("corpus", "report", "rows", "--out", "page.html")
+    done = run("corpus", "report", "rows", "--html", "page.html")
     assert done.code == 0, done.err
-    assert "3 texts, 1 failed." in done.out
+    assert "3 texts, 1 failed: " in done.out
     assert "of heads are identifiable" in done.out
     assert "every check is within its tolerance" in done.out
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == summarise(Path("rows")).to_html()
     summary = json.loads(run("corpus", "report", "rows", "--json", "-").out)
-    assert (summary["counts"]["failed"], summary["complete"], summary["identity"]["schema"]) == (1, True, 2)
+    assert (summary["counts"]["failed"], summary["complete"], summary["identity"]["schema"]) == (1, True, 4)
     header = (tmp_path / "rows" / "run.json").read_bytes()
-    done = run("corpus", "report", "rows", "--out", "rows/run.json")
+    done = run("corpus", "report", "rows", "--json", "rows/run.json")
     assert (done.code, "run.json" in done.message) == (2, True)
     assert (tmp_path / "rows" / "run.json").read_bytes() == header

@@ -96,17 +96,31 @@ def test_json_when_written_to_stdout_then_is_the_only_output(run: Run, model: st
 def test_json_when_written_to_a_file_then_is_the_result(run: Run, model: str, tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     done = run("explain", "the 😀 cat", "--words", "--model", model, "--json", str(path))
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.message) == (0, f"wrote {path}")
     written = json.loads(path.read_text(encoding="utf-8"))
-    assert written["sources"]["pieces"] == ["[CLS]", "the", "😀", "cat", "[SEP]"]
+    assert written["sources"]["pieces"] == ["[CLS]", "the", "[UNK]", "cat", "[SEP]"]
+    assert written["sources"]["unknown"] == [False, False, True, False, False]
+    assert written["source_labels"][2] == "[UNK] ‹😀›" and "unknown to the model" in written["warnings"][0]
+    outcomes = written["answer"]["outcomes"]
+    assert outcomes[0]["name"] == written["prediction"]
+    assert sum(outcome["probability"] for outcome in outcomes) == pytest.approx(1)
     assert "\x1b" not in done.out
 
 
-def test_save_when_used_then_the_file_can_be_loaded(run: Run, model: str, tmp_path: Path) -> None:
+def test_out_when_used_then_the_file_can_be_loaded(run: Run, model: str, tmp_path: Path) -> None:
     path = tmp_path / "result.safetensors"
-    done = run("explain", SENTENCE, "--model", model, "--save", str(path))
+    done = run("explain", SENTENCE, "--model", model, "--out", str(path))
     assert done.code == 0
     result, expected = tw.Attribution.load(path), tw.explain(tiny_subject(), SENTENCE)
     np.testing.assert_allclose(result.scores, expected.scores, atol=1e-6)
     assert result.provenance["model"] == model
     assert "checked:" in done.out
+
+
+def test_output_when_named_then_is_explained_and_compared_with_the_foil(run: Run) -> None:
+    done = run("explain", "a witty movie.", "--method", "alti_logit", "--output", "negative", "--foil", "positive")
+    assert (done.code, done.err) == (0, "")
+    assert re.search(r"prediction positive \([\d.]+ %\) before negative", done.out)
+    assert re.search(r"for negative \([\d.]+ %\) rather than positive \([\d.]+ %\):", " ".join(done.out.split()))
+    wrong = run("explain", "a witty movie.", "--method", "alti_logit", "--output", "negativ")
+    assert wrong.code == 2 and "did you mean 'negative'?" in wrong.err

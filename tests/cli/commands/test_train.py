@@ -34,7 +34,7 @@ def test_command_when_called_with_a_table_then_trains_shows_and_saves_a_classifi
     run: Run, data: str, tmp_path: Path
 ) -> None:
     test, out = table(tmp_path / "test.jsonl", cued(40, seed=1)), tmp_path / "out"
-    words = ("train", "--data", data, "--test", str(test), "--out", str(out), *SIZES)
+    words = ("train", "--file", data, "--test", str(test), "--out", str(out), *SIZES)
     done = run(*words)
     assert (done.code, done.err) == (0, "")
     for shown in ("test accuracy", "identifiable up to", "parameters", "best", "labels bad, good"):
@@ -57,7 +57,7 @@ def test_command_when_columns_files_and_tokenizer_are_named_then_uses_them(run: 
 
     wordpiece().save_pretrained(tmp_path / "tokenizer")
     files = (
-        "--data",
+        "--file",
         renamed(tmp_path / "data.tsv", cued(60)),
         "--validation",
         renamed(tmp_path / "v.tsv", cued(20, 1)),
@@ -91,14 +91,14 @@ def test_command_when_a_classifier_is_distilled_then_shows_it_before_and_after(r
         "--out",
         str(tmp_path / "out"),
     )
-    done = run("train", "--data", str(data), *words)
+    done = run("train", "--file", str(data), *words)
     assert (done.code, done.err) == (0, "")
     for shown in ("before", "after", "inherited weights", "given each head's own output"):
         assert shown in " ".join(done.out.split())
     result = Training.load(tmp_path / "out")
     assert result.teacher is not None
     assert result.figures.certified_length > result.teacher.certified_length
-    refused = run("train", "--data", str(table(tmp_path / "other.csv", examples)), *words)
+    refused = run("train", "--file", str(table(tmp_path / "other.csv", examples)), *words)
     assert refused.code == 2
     assert "'bad', 'good'" in refused.message and "'negative', 'positive'" in refused.message
 
@@ -106,13 +106,13 @@ def test_command_when_a_classifier_is_distilled_then_shows_it_before_and_after(r
 @pytest.mark.parametrize(
     ("words", "facts"),
     [
-        (("--text-column", "review"), ("column 'review'", "'text', 'label'")),
+        (("--text-column", "review"), ("column 'review'", "text, label")),
         (("--label-column", "class"), ("column 'class'",)),
-        (("--data", "nowhere.csv"), ("cannot read", "nowhere.csv")),
-        (("--data", "one.csv"), ("two labels",)),
-        (("--data", "gaps.csv"), ("gaps.csv", "1 of 3", "'text'", "3")),
-        (("--data", "unlabelled.csv"), ("unlabelled.csv", "1 of 3", "'label'", "4")),
-        (("--data", "ragged.csv"), ("ragged.csv", "line 3", "3 cells")),
+        (("--file", "nowhere.csv"), ("cannot read", "nowhere.csv")),
+        (("--file", "one.csv"), ("two labels",)),
+        (("--file", "gaps.csv"), ("gaps.csv", "1 of 3", "'text'", "3")),
+        (("--file", "unlabelled.csv"), ("unlabelled.csv", "1 of 3", "'label'", "4")),
+        (("--file", "ragged.csv"), ("ragged.csv", "line 3", "3 cells")),
         (("--test", "unseen.csv"), ("test", "'odd'", "'bad', 'good'")),
         (("--validation", "unseen.csv"), ("validation", "'odd'")),
         (("--width", "15", "--combine", "con"), ("15", "2 heads")),
@@ -144,7 +144,7 @@ def test_command_when_an_option_or_file_is_wrong_then_is_refused_before_any_work
         Path(name).write_text(content)
     before = sorted(tmp_path.iterdir())
     monkeypatch.delattr("thalweg.encoders.training.train.learn_tokenizer")
-    done = run("train", "--data", data, "--out", "out", *SIZES, *words)
+    done = run("train", "--file", data, "--out", "out", *SIZES, *words)
     assert done.code == 2
     for fact in facts:
         assert fact in done.message

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from tests.command import Run
+from tests.payloads import decode, payload_of
 
 LONG = "the keys to the cabinet are on the old table, and the man sees it: a very good film is not a bad movie!"
 
@@ -28,10 +29,18 @@ def test_trust_when_a_head_is_chosen_then_shows_intervals_and_alternatives(run: 
     assert "NOT PROVED" not in flat
 
 
+def test_trust_when_a_head_is_drawn_then_its_page_and_figure_are_written(run: Run, model: str, tmp_path: Path) -> None:
+    page, figure = tmp_path / "head.html", tmp_path / "head.png"
+    options = ("--layer", "0", "--head", "1", "--html", str(page), "--png", str(figure))
+    assert run("trust", LONG, *options, "--model", model).code == 0
+    assert decode(payload_of(page.read_text(encoding="utf-8")))[0]["alternatives"]["head"] == 1
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
 def test_trust_when_written_as_json_then_holds_every_head(run: Run, model: str) -> None:
     certificate = json.loads(run("trust", LONG, "--model", model, "--json", "-").out)
     assert len(certificate["heads"]) == 12
-    assert set(certificate["receipt"]["checks"]) == {"parity", "sum_of_parts", "effective_output"}
+    assert set(certificate["receipt"]["checks"]) == {"parity", "sum_of_parts", "chain", "effective_output"}
     report = json.loads(run("trust", LONG, "--layer", "1", "--head", "0", "--model", model, "--json", "-").out)
     assert len(report["intervals"]["intervals"]) == 8
     assert report["alternatives"]["polytope"]["moved"] <= report["alternatives"]["polytope"]["allowed"]
@@ -40,6 +49,6 @@ def test_trust_when_written_as_json_then_holds_every_head(run: Run, model: str) 
 def test_trust_when_there_are_lengths_then_shows_a_row_for_each(run: Run, model: str, tmp_path: Path) -> None:
     file = tmp_path / "texts.txt"
     file.write_text(f"\ufeff{LONG}\n\n{LONG}\n", encoding="utf-8")
-    done = run("trust", "--lengths", str(file), "--model", model)
+    done = run("trust", "--by-length", "--file", str(file), "--model", model)
     assert (done.code, done.err) == (0, "")
     assert [line.split()[0] for line in done.out.splitlines() if line.split()[0].isdigit()] == ["8", "16", "32"]

@@ -14,7 +14,7 @@ def test_run_when_complete_then_lists_options_and_errors() -> None:
         "the prediction, or every position",
         "20 of 20, 20 rows",
         "9.0 on average, 10th to 90th percentile 4 to 16",
-        f"{summary.digest}, schema 2, texts d",
+        f"{summary.digest}, schema 4, texts d",
         "line 7 is broken",
     ):
         assert text in page

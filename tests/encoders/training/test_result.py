@@ -22,14 +22,22 @@ def test_result_when_copied_alone_then_can_be_read(trained: Training, tmp_path: 
     assert copied.folder == str(tmp_path)
 
 
+def test_result_when_damaged_then_is_refused(trained: Training, tmp_path: Path) -> None:
+    shutil.copytree(trained.folder, tmp_path / "run")
+    file = tmp_path / "run" / RESULT
+    file.write_text(file.read_text().replace('"best_epoch": ', '"best_epoch": 1'))
+    with pytest.raises(tw.InputError, match=r"training\.json is damaged"):
+        Training.load(tmp_path / "run")
+
+
 def test_result_when_missing_or_unreadable_then_is_refused(tmp_path: Path) -> None:
     with pytest.raises(tw.InputError, match=r"no finished training run.*training\.json"):
         Training.load(tmp_path)
     for content, fact in (
-        ("{", "cannot read"),
-        ("[]", "schema None, expected 3"),
-        ('{"schema": 99}', "schema 99, expected 3"),
-        (json.dumps({"schema": KIND.schema, "configuration": {}}), "incomplete.*inherited"),
+        ("{", "that can be read: JSONDecodeError"),
+        ("[]", "schema None, expected 4"),
+        ('{"schema": 99}', "schema 99, expected 4"),
+        (json.dumps({"schema": KIND.schema, "configuration": {}}), "figures is missing"),
     ):
         (tmp_path / RESULT).write_text(content)
         with pytest.raises(tw.InputError, match=fact) as refusal:

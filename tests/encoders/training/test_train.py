@@ -1,6 +1,8 @@
 """From examples to a model folder: loaded, resumed, refused, and the same after a kill."""
 
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForSequenceClassification, BertTokenizer, RobertaPreLayerNormConfig
 
@@ -25,7 +28,8 @@ from thalweg.encoders.training.result import KIND, RESULT, Training
 from thalweg.encoders.training.teacher import training_loss
 from thalweg.encoders.training.tokenizer import learn_tokenizer, token_ids
 from thalweg.encoders.training.train import train
-from thalweg.files.run_folder import HEADER, LOCK, RunFolder, read_header
+from thalweg.errors import DamagedFileWarning
+from thalweg.files.run_folder import DIGESTS, HEADER, LOCK, RunFolder, read_header
 
 EXAMPLES, TEST = cued(240), cued(40, seed=1)
 PLAN = replace(TINY, rate=1e-2)
@@ -55,7 +59,7 @@ def test_classifier_when_trained_then_is_accurate_and_reports_it(trained: Traini
 
 def test_folder_when_finished_then_is_a_model_that_can_be_loaded_and_explained(trained: Training) -> None:
     folder = Path(trained.folder)
-    assert names(folder) == MODEL_FILES | {RESULT, HEADER, LOCK}
+    assert names(folder) == MODEL_FILES | {RESULT, HEADER, LOCK, DIGESTS}
     subject = tw.load(folder)
     assert sum(p.numel() for p in subject.model.parameters()) == trained.figures.parameters
     assert tw.explain(subject, "the story was lovely").prediction == "good"
@@ -132,7 +136,7 @@ def test_run_when_interrupted_at_any_stage_then_resumes_to_the_same_model(
     resumed = train(EXAMPLES, tmp_path, PLAN, test=TEST)
     assert same_weights(tmp_path, trained.folder)
     assert replace(resumed, folder=trained.folder, seconds=trained.seconds) == trained
-    assert names(tmp_path) == MODEL_FILES | {RESULT, HEADER, LOCK}
+    assert names(tmp_path) == MODEL_FILES | {RESULT, HEADER, LOCK, DIGESTS}
 
 
 WRITER = """
@@ -228,7 +232,7 @@ def test_model_when_the_run_was_killed_before_its_result_then_can_be_loaded_and_
 ) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, stderr=subprocess.DEVNULL)
     assert done.returncode == -signal.SIGKILL
-    assert names(tmp_path) == MODEL_FILES | {HEADER, LOCK, CHECKPOINT}
+    assert names(tmp_path) == MODEL_FILES | {HEADER, LOCK, DIGESTS, CHECKPOINT}
     assert tw.explain(tw.load(tmp_path), "the story was lovely").prediction == "good"
     assert type(AutoModel.from_pretrained(tmp_path)).__name__ == "IdentifiableModel"
     classifier = AutoModelForSequenceClassification.from_pretrained(tmp_path)
@@ -314,7 +318,7 @@ def test_examples_when_of_one_class_then_nothing_is_written(tmp_path: Path) -> N
 def test_run_when_it_diverged_then_the_folder_is_free_for_another(tmp_path: Path) -> None:
     with pytest.raises(tw.InputError, match="rate below"):
         train(EXAMPLES, tmp_path / "out", replace(PLAN, rate=1e20))
-    assert names(tmp_path / "out") == {LOCK}
+    assert names(tmp_path / "out") == {HEADER, LOCK, DIGESTS}
     assert train(EXAMPLES, tmp_path / "out", replace(PLAN, epochs=1)).history
 
 
@@ -325,18 +329,45 @@ def test_run_when_a_text_has_no_tokens_then_the_folder_is_free_for_another(tmp_p
     assert train(EXAMPLES, tmp_path, replace(PLAN, epochs=1), validation=TEST).history
 
 
+@pytest.mark.parametrize("kind", [OSError, SafetensorError])
 def test_run_when_the_disk_is_full_then_keeps_its_checkpoint(
-    trained: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
 ) -> None:
     def full(*_: object) -> None:
-        raise OSError(28, os.strerror(28))
+        raise kind(os.strerror(28))
 
     with monkeypatch.context() as patched:
         patched.setattr("thalweg.encoders.model.IdentifiableForSequenceClassification.save_pretrained", full)
         with pytest.raises(tw.InputError, match=r"No space left.*resumes"):
             train(EXAMPLES, tmp_path, PLAN, test=TEST)
-    assert names(tmp_path) == {HEADER, LOCK, CHECKPOINT}
+    assert names(tmp_path) == {HEADER, LOCK, DIGESTS, CHECKPOINT}
     assert train(EXAMPLES, tmp_path, PLAN, test=TEST).figures == trained.figures
+
+
+def test_run_when_no_checkpoint_fits_on_the_disk_then_the_error_explains_it_and_nothing_is_left(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        with pytest.raises(tw.InputError, match=r"cannot write to .*large.*resumes"):
+            train(EXAMPLES, tmp_path, PLAN)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert names(tmp_path) == {HEADER, LOCK, DIGESTS}
+
+
+@pytest.mark.parametrize("name", sorted({*MODEL_FILES, RESULT}))
+def test_model_when_a_file_of_it_is_damaged_then_is_trained_again_to_the_same_weights(
+    trained: Training, tmp_path: Path, name: str
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(trained.folder, folder)
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 4
+    (folder / name).write_bytes(content)
+    with pytest.warns(DamagedFileWarning, match=name):
+        train(EXAMPLES, folder, PLAN, test=TEST)
+    assert same_weights(folder, trained.folder)
+    assert Training.load(folder).figures == trained.figures
 
 
 def test_tokenizer_when_it_treats_the_same_vocabulary_differently_then_is_another_run(tmp_path: Path) -> None:

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tests.faithfulness.cases import metric_value, ranking_of, tiny_case
+from thalweg.decompose.answers import Answer
 from thalweg.faithfulness.case import Case, Ranking
 from thalweg.faithfulness.registry import list_metrics
-from thalweg.faithfulness.scoring import AnswerProbability
 
 
 def other_answer() -> Case:
     case = tiny_case("bert")
-    return replace(case, answer=AnswerProbability(1 - case.answer.output))
+    return replace(case, answer=Answer(1 - case.answer.output))
 
 
 def test_robustness_when_seeds_agree_then_is_the_mean_over_them() -> None:

@@ -1,29 +1,35 @@
-"""`thalweg corpus`: run methods and certificates over a file of texts; `query` and `report` read the rows."""
+"""`thalweg corpus`: run methods and certificates over a file of texts; `query`, `report` and `export` read the rows."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from thalweg.cli.early import check_folder, check_model, early
 from thalweg.cli.options import (
     Device,
     Dtype,
     File,
+    Html,
     Json,
     Limit,
     Model,
+    Out,
     Target,
     Task,
     TextColumn,
+    Truncate,
     integer_or_text,
     set_options,
     split_names,
 )
-from thalweg.cli.output import check_writable, load_subject, show
-from thalweg.errors import InputError
+from thalweg.cli.output import STDOUT, check_outputs, is_quiet, load_subject, print_note, print_out, show, write_checked
+from thalweg.cli.texts import spooled
+from thalweg.errors import InputError, unknown_name
+from thalweg.files.tables import stream_identified
 
 if TYPE_CHECKING:
-    from thalweg.corpus.job import CertificateKind
+    from thalweg.corpus.job import CertificateKind, TextKind
 
 app = typer.Typer(add_completion=False)
 
@@ -32,10 +38,7 @@ app = typer.Typer(add_completion=False)
 def corpus(
     context: typer.Context,
     file: File = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="New folder for the rows; an interrupted run resumes there", show_default=False),
-    ] = None,
+    out: Out = None,
     model: Model = None,
     methods: Annotated[
         str | None, typer.Option(help="Methods, comma-separated, e.g. alti:measure=l2; '' for none")
@@ -54,6 +57,10 @@ def corpus(
     batch: Annotated[int, typer.Option(help="Maximum number of texts per forward pass", min=1)] = 32,
     shard: Annotated[int, typer.Option(help="Maximum number of texts per shard", min=1)] = 256,
     text_column: TextColumn = "text",
+    id_column: Annotated[str | None, typer.Option(help="Column that holds ids to keep in the rows")] = None,
+    text: Annotated[
+        str, typer.Option(help="What rows keep of a text: keep (text and shares of its words) or hash")
+    ] = "keep",
     limit: Limit = None,
     engine: Annotated[
         str, typer.Option(help="local: this process; ray: several, here or on the cluster at RAY_ADDRESS")
@@ -64,6 +71,7 @@ def corpus(
     task: Task = None,
     device: Device = None,
     dtype: Dtype = None,
+    truncate: Truncate = False,
     json: Json = None,
 ) -> None:
     """Run methods and certificates over every text of a file, and write a row per text and target.
@@ -77,33 +85,40 @@ def corpus(
     if file is None or out is None:
         raise InputError(
             "expected --file with texts and --out with a folder; or: thalweg corpus query FOLDER SQL, "
-            "or: thalweg corpus report FOLDER"
+            "or: thalweg corpus report FOLDER, or: thalweg corpus export FOLDER"
         )
-    _check_apart(json, out)
-    from thalweg.files.tables import stream_texts
+    outputs = check_outputs(file, run_folder=out, json=json)
+    chosen = set_options(methods=split_names(methods))
+    kind = cast("CertificateKind | None", certificate or None)  # check_work checks it
+    early("thalweg.corpus.job", lambda module: module.check_work(chosen.get("methods", ["alti"]), kind, text))
+    check_folder(out, "thalweg.corpus.shard_store", "KIND")
+    early("thalweg.corpus.engines", lambda module: module.check_engine(engine, workers))
+    check_model(model, task)
+    with spooled(file) as table:
+        next(stream_identified(table, text_column, id_column), None)  # fail before the model is loaded
+        subject = load_subject(model, task, device, dtype, truncate)
+        from thalweg.corpus.run import run_corpus
 
-    next(stream_texts(file, text_column), None)  # fail before the model is loaded
-    subject = load_subject(model, task, device, dtype)
-    from thalweg.corpus.run import run_corpus
-
-    result = run_corpus(
-        subject,
-        file,
-        out,
-        **set_options(methods=split_names(methods)),
-        target=integer_or_text(target),
-        certificate=cast("CertificateKind | None", certificate or None),  # run_corpus checks it
-        maps=maps,
-        top=top,
-        max_tokens=max_tokens,
-        batch=batch,
-        shard=shard,
-        column=text_column,
-        limit=limit,
-        engine=engine,
-        workers=workers,
-    )
-    show(result, json)
+        result = run_corpus(
+            subject,
+            table,
+            out,
+            **chosen,
+            target=integer_or_text(target),
+            certificate=kind,
+            maps=maps,
+            top=top,
+            max_tokens=max_tokens,
+            batch=batch,
+            shard=shard,
+            column=text_column,
+            id_column=id_column,
+            text=cast("TextKind", text),  # likewise
+            limit=limit,
+            engine=engine,
+            workers=workers,
+        )
+    show(result, outputs)
     if result.counts.failed == result.texts:
         raise InputError(f"all {result.texts} texts failed; first error: {result.counts.first_error}")
 
@@ -118,26 +133,50 @@ def query(
 ) -> None:
     """Run a read-only SQL query on the rows of a run.
 
-    The tables are rows (as stored), scores (one row per method), sources, agreement, layers, heads and checks.
+    The tables are rows (as stored), scores (one row per method), sources, words, agreement, layers, heads and checks.
     """
-    _check_apart(json, folder)
+    for word in (str(folder), sql):
+        if word.startswith("--") and word[2:3].isalpha():
+            raise unknown_name("option", word, ("--json",))
+    outputs = check_outputs(run_folder=folder, json=json)
+    early("thalweg.corpus.shard_store", lambda module: module.read_header(folder, module.KIND))
     from thalweg.corpus.query import query as run_query
 
-    show(run_query(folder, sql), json)
+    show(run_query(folder, sql), outputs)
 
 
 @app.command()
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a run, finished or not")],
-    out: Annotated[Path | None, typer.Option(help="Write a self-contained HTML page", show_default=False)] = None,
+    html: Html = None,
     json: Json = None,
 ) -> None:
-    """Summarise the rows of a folder: mixing, null share, certificates, tokens, agreement and checks."""
-    for path in (out, json):
-        _check_apart(path, folder)
+    """Summarise the rows of a folder: classes and their words, mixing, certificates, tokens, agreement and checks."""
+    outputs = check_outputs(run_folder=folder, html=html, json=json)
+    early("thalweg.corpus.shard_store", lambda module: module.read_header(folder, module.KIND))
     from thalweg.corpus.summarise import summarise
 
-    show(summarise(folder), json, out)
+    show(summarise(folder), outputs)
+
+
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run, finished or not")],
+    csv: Annotated[Path, typer.Option(help="Write the table as CSV", show_default=False)],
+    table: Annotated[str, typer.Option(help="Table of `thalweg corpus query`; columns of lists are left out")] = "rows",
+) -> None:
+    """Export a table of a run as CSV: rows, scores, sources, words, agreement, layers, heads or checks."""
+    check_outputs(run_folder=folder, csv=csv)
+    if str(csv) == STDOUT:
+        raise InputError("--csv must be a file, got -; query the table to print it")
+    early("thalweg.corpus.shard_store", lambda module: module.read_header(folder, module.KIND))
+    early("thalweg.corpus.query", lambda module: module.check_table(table))
+    from thalweg.corpus.query import export_csv
+
+    count = write_checked(lambda: export_csv(folder, table, csv), csv)
+    print_note(f"wrote {csv}")
+    if not is_quiet():
+        print_out(f"{count:,} rows of {table}")
 
 
 def _check_unused(context: typer.Context, subcommand: str) -> None:
@@ -146,12 +185,3 @@ def _check_unused(context: typer.Context, subcommand: str) -> None:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise InputError(f"--{name.replace('_', '-')} belongs to a run: omit it before {subcommand!r}")
-
-
-def _check_apart(path: Path | None, folder: Path) -> None:
-    """Raise if an output could not be written, or would overwrite one of the corpus's own files."""
-    from thalweg.corpus.shard_store import OWN_FILES
-
-    check_writable(path)
-    if path is not None and path.name.startswith(OWN_FILES) and path.parent.resolve() == folder.resolve():
-        raise InputError(f"{path} would overwrite one of the corpus's own files; choose another name")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 import thalweg
+from thalweg.cli.early import check_folder, check_model, early
 from thalweg.cli.options import (
     Device,
     Dtype,
@@ -13,20 +14,25 @@ from thalweg.cli.options import (
     Json,
     Limit,
     Model,
+    Out,
     Task,
     TextColumn,
+    Truncate,
     integer_or_text,
     set_options,
     split_names,
 )
-from thalweg.cli.output import check_writable, load_subject, show
+from thalweg.cli.output import check_outputs, load_subject, show
+from thalweg.cli.texts import read_file, read_text
 from thalweg.errors import InputError
-from thalweg.files.tables import read_texts
 
 
 def probe(
     text: Annotated[
-        str | None, typer.Argument(help="With --apply: text to apply the probes to", show_default=False)
+        str | None,
+        typer.Argument(
+            help="With --apply: text to apply the probes to, or - to read it from stdin", show_default=False
+        ),
     ] = None,
     file: File = None,
     text_column: TextColumn = "text",
@@ -35,6 +41,7 @@ def probe(
     task: Task = None,
     device: Device = None,
     dtype: Dtype = None,
+    truncate: Truncate = False,
     kinds: Annotated[str | None, typer.Option(help="identity, linear, mlp, comma-separated (default: all)")] = None,
     metrics: Annotated[str | None, typer.Option(help="cosine, l2, comma-separated (default: both)")] = None,
     parts: Annotated[
@@ -43,9 +50,7 @@ def probe(
     candidates: Annotated[str, typer.Option(help="Tokens to choose from: sentence or vocabulary")] = "sentence",
     to: Annotated[str, typer.Option(help='Layer whose states are recovered, or "previous"')] = "0",
     seed: Annotated[int, typer.Option(help="Seed of the split and of the MLPs")] = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder to keep the probes in; an interrupted run resumes there")
-    ] = None,
+    out: Out = None,
     apply: Annotated[Path | None, typer.Option(help="Apply the probes of this folder to TEXT")] = None,
     json: Json = None,
 ) -> None:
@@ -54,19 +59,26 @@ def probe(
         raise InputError(
             "expected either --file with texts to train and test probes on, or --apply with a folder and a text"
         )
-    if apply is not None and text is not None:
+    outputs = check_outputs(file, run_folder=out or apply, json=json)
+    check_model(model, task)
+    if apply is not None:
+        applied_to = str(read_text(text, None, text_column))
+        early("thalweg.probing.result", lambda module: module.read_header(apply, module.KIND))
         probes = thalweg.Probes.load(apply)
-        show(probes.apply(load_subject(model, task, device, dtype), text), json)
+        show(probes.apply(load_subject(model, task, device, dtype, truncate), applied_to), outputs)
         return
     assert file is not None
-    check_writable(json)
-    texts = read_texts(file, text_column, limit)
-    chosen: dict[str, Any] = {
-        "kinds": split_names(kinds),
-        "metrics": split_names(metrics),
-        "parts": split_names(parts),
-        "candidates": candidates,
-        "to": integer_or_text(to),
-    }
-    subject = load_subject(model, task, device, dtype)
-    show(thalweg.probe(subject, texts, **set_options(**chosen), seed=seed, folder=out), json)
+    chosen: dict[str, Any] = set_options(
+        kinds=split_names(kinds),
+        metrics=split_names(metrics),
+        parts=split_names(parts),
+        candidates=candidates,
+        to=integer_or_text(to),
+        seed=seed,
+    )
+    early("thalweg.probing.plan", lambda module: module.ProbePlan(**chosen))
+    check_folder(out, "thalweg.probing.result", "KIND")
+    texts = read_file(file, text_column, limit)
+    early("thalweg.probing.plan", lambda module: module.SentenceSplit.of(texts, seed))
+    subject = load_subject(model, task, device, dtype, truncate)
+    show(thalweg.probe(subject, texts, **chosen, folder=out), outputs)

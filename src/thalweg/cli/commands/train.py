@@ -2,12 +2,14 @@
 
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thalweg.cli.options import Json, TextColumn, set_options
-from thalweg.cli.output import check_writable, load_subject, show, silence_transformers
+from thalweg.cli.early import check_folder, check_model, early
+from thalweg.cli.options import File, Json, Out, TextColumn, set_options
+from thalweg.cli.output import check_outputs, load_subject, show, silence_transformers
+from thalweg.cli.texts import spooled
 from thalweg.errors import InputError
 from thalweg.files.tables import read_labelled
 
@@ -17,13 +19,13 @@ if TYPE_CHECKING:
 
 def train(
     context: typer.Context,
-    data: Annotated[Path, typer.Option(help="Training examples: .csv, .tsv, .jsonl or .parquet")],
-    out: Annotated[Path, typer.Option(help="New folder for the model; an interrupted run resumes there")],
+    file: File = None,
+    out: Out = None,
     text_column: TextColumn = "text",
     label_column: Annotated[str, typer.Option(help="Column that holds the labels")] = "label",
-    validation: Annotated[Path | None, typer.Option(help="Validation examples (default: a share of --data)")] = None,
+    validation: Annotated[Path | None, typer.Option(help="Validation examples (default: a share of --file)")] = None,
     validation_share: Annotated[
-        float | None, typer.Option(help="Share of --data used for validation (default: 0.1)")
+        float | None, typer.Option(help="Share of --file used for validation (default: 0.1)")
     ] = None,
     test: Annotated[Path | None, typer.Option(help="Test examples, used for the final accuracy only")] = None,
     combine: Annotated[str, typer.Option(help="Combine heads by addition (add) or concatenation (con)")] = "add",
@@ -75,32 +77,42 @@ def train(
         raise InputError("--validation-share has no effect with --validation: omit one of the two")
     if distil and init_from is None:
         raise InputError("--distil needs the classifier to learn from: add --init-from")
-    check_writable(json)
+    if file is None or out is None:
+        raise InputError("expected --file with examples and --out with a new folder for the model")
+    outputs = check_outputs(file, validation, test, run_folder=out, json=json)
+
+    def make_plan(module: Any) -> Any:
+        names = [field.name for field in fields(module.TrainingPlan)]  # the options are named like its fields
+        return module.TrainingPlan(**set_options(**{name: context.params[name] for name in names}))
+
+    def read(table: Path | None) -> Any:
+        if table is None:
+            return None
+        with spooled(table) as place:
+            return read_labelled(place, text_column, label_column)
+
+    early("thalweg.encoders.training.plan", make_plan)
+    check_folder(out, "thalweg.encoders.training.result", "KIND")
+    tables = [read(table) for table in (file, validation, test)]
+    check_model(init_from, None)
+    from thalweg.encoders.training import plan as plan_module
     from thalweg.encoders.training.data import LabelledTexts
-    from thalweg.encoders.training.plan import TrainingPlan
     from thalweg.encoders.training.train import train as run
 
-    def read(file: Path) -> LabelledTexts:
-        return LabelledTexts(*read_labelled(file, text_column, label_column))
-
-    examples = read(data)
-    validation_examples = None if validation is None else read(validation)
-    test_examples = None if test is None else read(test)
-    options = {field.name: context.params[field.name] for field in fields(TrainingPlan)}  # named like its fields
-    plan = TrainingPlan(**set_options(**options))
+    examples, validation_examples, test_examples = (table and LabelledTexts(*table) for table in tables)
     silence_transformers()
     source = None if init_from is None else load_subject(init_from, None, None, "float32")
     result = run(
         examples,
         out,
-        plan,
+        make_plan(plan_module),
         validation=validation_examples,
         test=test_examples,
         init_from=source,
         teacher=source if distil else None,
         tokenizer=None if tokenizer is None else _tokenizer(tokenizer),
     )
-    show(result, json)
+    show(result, outputs)
 
 
 def _tokenizer(folder: Path) -> "PreTrainedTokenizerBase":

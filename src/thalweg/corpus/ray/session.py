@@ -1,14 +1,19 @@
-"""A Ray session for one run: the one already started, a cluster at RAY_ADDRESS, or a local one of our own."""
+"""A Ray session for one run: the one already started, a cluster at RAY_ADDRESS, or a local one of our own.
+
+A local session listens on the loopback address only, has no dashboard, and leaves no files behind.
+"""
 
 import logging
 import os
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from typing import Any
 
 import ray
+from ray._private import ray_constants
 
 from thalweg.errors import InputError, error_line
 
@@ -24,20 +29,40 @@ def ray_session(workers: int | None) -> Iterator[None]:
         yield
         return
     address = os.environ.get("RAY_ADDRESS") or "local"
-    options: dict[str, Any] = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
     check_reachable(address)
-    before = {name: os.environ.get(name) for name in SETTINGS}
-    os.environ.update(SETTINGS)
-    try:
+    with _local_options(workers) if address == "local" else nullcontext({}) as options, _environment(SETTINGS):
         try:
-            with _no_stderr():  # Ray announces there how it logs
-                ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
-        except ConnectionError as error:
-            raise InputError(f"cannot connect to Ray at RAY_ADDRESS={address!r}: {error_line(error)}") from error
-        with redirect_stdout(sys.stderr):  # Ray reports dead workers on stdout, which is for results
-            yield
+            try:
+                with _no_stderr():  # Ray announces there how it logs
+                    ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
+            except ConnectionError as error:
+                raise InputError(f"cannot connect to Ray at RAY_ADDRESS={address!r}: {error_line(error)}") from error
+            with redirect_stdout(sys.stderr):  # Ray reports dead workers on stdout, which is for results
+                yield
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _local_options(workers: int | None) -> Iterator[dict[str, Any]]:
+    """Options of a session that other machines cannot reach, with a folder of its own."""
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False  # no option has this effect: Ray listens on the loopback address only
+    try:
+        with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+            yield {"num_cpus": workers, "include_dashboard": False, "_temp_dir": folder}
     finally:
-        ray.shutdown()
+        ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+@contextmanager
+def _environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables inside the block."""
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
         for name, value in before.items():
             os.environ.pop(name)
             if value is not None:

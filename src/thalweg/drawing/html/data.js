@@ -25,6 +25,11 @@ async function readPayload(encoded) {
     map.weights = new Rows(buffer, start, map.weights);
     map.null = map.null && new Rows(buffer, start, map.null);
   }
+  const { alternatives } = data;
+  if (alternatives && alternatives.other) {
+    for (const name of ['original', 'other']) alternatives[name] = new Rows(buffer, start, alternatives[name]);
+    alternatives.headOutputs = alternatives.headOutputs.map((rows) => new Rows(buffer, start, rows));
+  }
   return data;
 }
 

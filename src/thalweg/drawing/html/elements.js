@@ -23,11 +23,32 @@ function svg(tag, props = {}, ...children) {
   return node;
 }
 
-function section(root, id, title, note) {
+// A section with its heading and a note, followed by links to the terms that its figures are in.
+function section(root, id, title, note, terms = []) {
   const body = el('div', { class: 'body' });
   const heading = el('h2', { id: `${id}-title`, text: title });
-  root.append(el('section', { id, 'aria-labelledby': `${id}-title` }, heading, el('p', { class: 'note', text: note }), body));
+  const links = terms.flatMap((name, i) => [i ? ', ' : ' Terms: ', term(name), ...(i === terms.length - 1 ? ['.'] : [])]);
+  root.append(el('section', { id, tabindex: '-1', 'aria-labelledby': `${id}-title` }, heading, el('p', { class: 'note' }, note, ...links), body));
   return body;
+}
+
+// A wide part that scrolls on its own; its edge fades while there is more to see.
+function scroller(label, ...children) {
+  const node = el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label }, ...children);
+  return faded(node);
+}
+
+function faded(node) {
+  const mark = () => {
+    node.classList.toggle('more-right', node.scrollLeft + node.clientWidth < node.scrollWidth - 1);
+    node.classList.toggle('more-left', node.scrollLeft > 1);
+    node.classList.toggle('more-below', node.scrollTop + node.clientHeight < node.scrollHeight - 1);
+  };
+  node.addEventListener('scroll', mark, { passive: true });
+  const watcher = new ResizeObserver(mark);
+  watcher.observe(node);
+  new MutationObserver(mark).observe(node, { childList: true, subtree: true });
+  return node;
 }
 
 // A group of radio buttons side by side.
@@ -46,8 +67,8 @@ function table(caption, header, rows, props = {}) {
     'table',
     props,
     el('caption', {}, el('span', { text: caption })),
-    el('thead', {}, el('tr', {}, ...header.map((text) => el('th', { scope: 'col', text })))),
-    el('tbody', {}, ...rows.map(([first, ...cells]) => el('tr', {}, el('th', { scope: 'row', text: first }), ...cells.map((text) => el('td', { text }))))),
+    el('thead', {}, el('tr', {}, ...header.map((text) => el('th', { scope: 'col' }, term(text))))),
+    el('tbody', {}, ...rows.map(([first, ...cells]) => el('tr', {}, el('th', { scope: 'row', text: first }), ...cells.map((text) => el('td', {}, term(text)))))),
   );
 }
 

@@ -6,6 +6,8 @@ const VERDICTS = {
   'not identifiable': { mark: '○', kind: 'no' },
 };
 const THUMB = 44; // pixels
+const MAP_MARGIN = 84; // for the names beside a map
+const LABEL_STEP = 13; // pixels between names
 const KINDS = {
   raw: 'Attention weights',
   effective: 'Effective attention: attention minus its null component',
@@ -24,14 +26,18 @@ function makeHeads(app) {
     certificate
       ? 'A head is identifiable if no other attention weights give the same output. Select a head to see its map and verdict.'
       : 'Attention maps only: the certificate was not computed for a text of this length. Select a head to see its map.',
+    ['identifiable', 'locally unique given the keys', 'null share', 'effective attention', 'query', 'key'],
   );
   const summary = el('p', { class: 'summary', text: certificate ? certificate.summary : '' });
   const legend = el('p', { class: 'legend marks' });
   for (const verdict of Object.keys(certificate ? VERDICTS : {})) {
     legend.append(el('span', {}, markOf(verdict), ` ${verdict} (${certificate.counts[verdict] || 0})`));
   }
+  if (certificate) legend.append(el('span', { text: '%: attention that can move without any effect, at least' }));
   const grid = el('div', { class: 'grid', role: 'group', 'aria-label': 'Heads by layer' });
   const detail = el('div', { class: 'detail' });
+  const targetRow = el('div', {});
+  const overview = el('div', {}, scroller('Heads by layer', grid), targetRow);
   const kinds = Object.keys(KINDS).filter((kind) => kind === 'raw' || (kind === 'width' ? intervals.length : certificate));
   const names = { raw: 'raw', effective: 'effective', null: 'null component', width: 'interval width' };
   body.append(summary, legend);
@@ -39,7 +45,11 @@ function makeHeads(app) {
     body.append(el('div', { class: 'controls' }, choice('kind', 'Map', kinds.map((kind) => [kind, names[kind]]), 'raw', (kind) => app.set({ kind }))));
     if (!intervals.length) body.append(el('p', { class: 'aside', text: 'Interval widths were not computed; request them with --intervals or intervals=True.' }));
   }
-  body.append(el('div', { class: 'heads' }, el('div', { class: 'scroll' }, grid), detail));
+  body.append(el('div', { class: 'heads' }, overview, detail));
+  if (certificate && certificate.misleading.rows.length) {
+    const caption = 'Most misleading heads: the mass that can move without any effect (a lower bound), on average and in one row; rows that are unique, by values alone or given the keys; and the null share';
+    overview.append(scroller('Most misleading heads', table(caption, certificate.misleading.columns, certificate.misleading.rows)));
+  }
   for (const sentence of certificate ? certificate.layers : []) body.append(el('p', { class: 'aside', text: `${capitalise(sentence)}.` }));
 
   const byHead = new Map(heads.map((head) => [`${head.layer}.${head.head}`, head]));
@@ -58,12 +68,13 @@ function makeHeads(app) {
           type: 'button',
           class: 'head',
           'data-head': `${head.layer}.${head.head}`,
-          'aria-label': `Layer ${layer} head ${head.head}${head.verdict ? `: ${head.verdict}, null share ${formatPercent(head.nullShare || 0)}` : ''}`,
+          'aria-label': `Layer ${layer} head ${head.head}${head.verdict ? `: ${head.verdict}, ${formatPercent(head.movable || 0)} can move, null share ${formatPercent(head.nullShare || 0)}` : ''}`,
+          title: `Layer ${layer}, head ${head.head}${head.verdict ? `: ${head.verdict}` : ''}`,
           onclick: () => app.set({ layer: head.layer, head: head.head }),
         },
         thumb,
         head.verdict ? markOf(head.verdict) : null,
-        el('span', { class: 'share', text: (head.nullShare || 0) < 0.0005 ? '' : formatPercent(head.nullShare) }),
+        el('span', { class: 'share', text: (head.movable || 0) < 0.0005 ? '' : formatPercent(head.movable) }),
       );
       row.append(button);
       cells.push({ head, thumb, button });
@@ -128,14 +139,15 @@ function makeHeads(app) {
       el('p', { class: 'sentence', text: `${head.sentence.replace(/^layer \d+ head \d+: /, '')}.` }),
     );
     const map = mapOf.get(head.layer);
-    if (map) parts.push(...large(head, map), ...bars(head, map));
+    if (map) parts.push(...large(head, map));
+    targetRow.replaceChildren(...(map ? bars(head, map) : []));
     detail.replaceChildren(...parts);
   }
 
   function large(head, map) {
     const { kind } = app.state;
     const { image, size, rows, columns } = picture(head, kind);
-    const side = Math.max(220, Math.min(340, detail.clientWidth || 340));
+    const side = Math.max(180, Math.min(420, (detail.clientWidth || 420) - MAP_MARGIN));
     const canvas = el('canvas', { class: 'map', role: 'img', 'aria-label': `Map of layer ${head.layer} head ${head.head}: ${KINDS[kind]}` });
     const height = Math.max(24, Math.round((side * rows) / columns));
     paint(canvas, image, side, Math.min(480, height));
@@ -155,7 +167,8 @@ function makeHeads(app) {
     canvas.addEventListener('pointerleave', () => app.tip.hide());
     const coarse = map.cell > 1 ? ` Each cell covers ${map.cell} × ${map.cell} tokens and shows its largest entry.` : '';
     const text = `${KINDS[kind]}. Rows are queries, columns are keys. The strongest shade is ${formatNumber(size)}; shades follow the square root.${coarse}`;
-    return [canvas, el('p', { class: 'legend', text })];
+    const { tokens } = app.data;
+    return [labelled(canvas, namesOf(tokens, map.firstQuery, rows, map.cell), namesOf(tokens, map.firstKey, columns, map.cell)), el('p', { class: 'legend', text })];
   }
 
   // The target's row: its largest weights, their effective part, and their intervals.
@@ -168,15 +181,38 @@ function makeHeads(app) {
     const inert = map.null ? map.null.row(row) : new Float64Array(raw.length);
     const ranges = new Map(rangesOf(head).filter(([t]) => t === place).map(([, s, , low, high]) => [s, [low, high]]));
     const lines = largest(Array.from(raw), 8).map(({ value: weight, index }) => {
-      const name = app.data.tokens.labels[index + map.firstKey];
+      const name = nameOf(app.data.tokens, index + map.firstKey);
       const range = ranges.get(index + map.firstKey);
       return [name, formatNumber(weight), formatNumber(weight - inert[index]), ...(ranges.size ? [range ? `${formatNumber(range[0])} to ${formatNumber(range[1])}` : '–'] : [])];
     });
     const header = ['key', 'raw', 'effective', ...(ranges.size ? ['interval'] : [])];
-    return [table(`Row of ${app.data.tokens.labels[place]}`, header, lines, { class: 'row-table' })];
+    return [table(`Row of ${nameOf(app.data.tokens, place)}`, header, lines, { class: 'row-table' })];
   }
 
   return { update };
+}
+
+// A map with the names of its queries on the left and of its keys below; of many, every n-th.
+function labelled(canvas, rows, columns) {
+  const [width, height] = [parseFloat(canvas.style.width), parseFloat(canvas.style.height)];
+  const below = el('div', { class: 'map-columns', 'aria-hidden': 'true' }, ...spaced(columns, width, 'left'));
+  below.style.width = `${width}px`;
+  return el('div', { class: 'labelled' }, el('div', { class: 'map-rows', 'aria-hidden': 'true' }, ...spaced(rows, height, 'top')), canvas, below);
+}
+
+function spaced(names, length, side) {
+  const step = Math.ceil((LABEL_STEP * names.length) / length);
+  return names.flatMap((text, i) => {
+    if (i % step) return [];
+    const name = el('span', { text: truncate(text, 10) });
+    name.style[side] = `${(100 * (i + 0.5)) / names.length}%`;
+    return [name];
+  });
+}
+
+// The first token of every cell.
+function namesOf(tokens, first, count, cell) {
+  return Array.from({ length: count }, (_, i) => nameOf(tokens, first + i * cell));
 }
 
 // Heads of the certificate, or of the maps if there is no certificate.

@@ -4,7 +4,7 @@ async function start() {
   const data = await readPayload(document.getElementById('payload').textContent);
   const root = document.getElementById('report');
   root.replaceChildren();
-  const misleading = headsOf(data).slice().sort((a, b) => (b.nullShare || 0) - (a.nullShare || 0))[0];
+  const misleading = headsOf(data).slice().sort((a, b) => (b.movable || 0) - (a.movable || 0))[0];
   const state = {
     method: 0,
     target: data.target,
@@ -64,7 +64,9 @@ async function start() {
   const views = [header];
   if (data.methods.length) views.push(makeText(app));
   app.river = makeRiver(app);
-  views.push(app.river, makeMethods(app), makeHeads(app), makeMixing(app), makeReceipt(app));
+  views.push(app.river, makeMethods(app), makeHeads(app), makeAlternatives(app), makeMixing(app), makeReceipt(app), makeGlossary(app));
+  makeContents(app);
+  preparePrint(app);
 
   function update(changed) {
     for (const view of views) if (view) view.update(changed);
@@ -86,11 +88,10 @@ function pickedBy(data, target) {
 }
 
 function names(data, state) {
-  const { labels } = data.tokens;
-  const join = (places) => `‘${places.map((place) => labels[place]).join(' ')}’`;
-  const predicted = isPrediction(data, state) && data.prediction !== null && !isGenerated(data, state);
+  const join = (places) => `‘${places.map((place) => nameOf(data.tokens, place)).join(' ')}’`;
+  const predicted = isPrediction(data, state) && data.answer.length > 0 && !isGenerated(data, state);
   const picked = state.picked.length ? join(state.picked) : 'all positions';
-  return { target: predicted ? `the prediction ‘${data.prediction}’` : picked, source: state.source ? join(state.source) : '' };
+  return { target: predicted ? `the prediction ‘${shownOutput(data.answer[0])}’` : picked, source: state.source ? join(state.source) : '' };
 }
 
 function isGenerated(data, { picked }) {
@@ -101,6 +102,7 @@ function isPrediction(data, state) {
   return state.target.length === data.target.length && state.target.every((place, i) => place === data.target[i]);
 }
 
+// The answer first: the predicted class or token with its probability and the runners-up, then what it comes from.
 function makeHeader(app) {
   const { data, state } = app;
   const theme = el('button', { type: 'button', class: 'theme', onclick: () => {
@@ -108,47 +110,108 @@ function makeHeader(app) {
     app.update({ kind: true, theme: true });
   } });
   const headline = el('h1', {});
+  const others = el('p', { class: 'others' });
+  const verdict = el('p', { id: 'verdict' });
   const trust = el('p', { class: 'lead' });
   const back = el('button', { type: 'button', class: 'plain', text: 'Back to the initial target', onclick: () => app.set({ target: data.target, picked: pickedBy(data, data.target) }) });
   const { provenance } = data;
   app.root.append(
     el('header', {},
       el('div', { class: 'top' }, el('p', { class: 'brand', text: 'thalweg' }), el('p', { class: 'model', text: `${provenance.model || ''} · ${data.tokens.labels.length} tokens` }), theme),
-      headline, trust, back),
+      headline, others, verdict,
+      ...data.tokens.warnings.map((text) => el('p', { class: 'warning' }, '⚠ ', term('Unknown tokens', 'unknown token'), `: ${text}.`)),
+      trust, back),
   );
 
   function update() {
     theme.textContent = isDark() ? 'Light' : 'Dark';
     theme.setAttribute('aria-label', `Switch to ${isDark() ? 'light' : 'dark'} colours`);
     back.hidden = !data.methods.length || isPrediction(data, state);
-    headline.textContent = data.methods.length ? sentence() : 'Is this attention uniquely determined?';
+    const outcomes = outcomesOf();
+    headline.replaceChildren(...heading(outcomes));
+    others.replaceChildren(...(outcomes.length > 1 ? ['Runners-up: ', outcomes.slice(1).map(named).join(', ')] : []));
+    others.hidden = outcomes.length < 2;
+    verdict.textContent = data.methods.length ? sentence() : '';
     trust.textContent = data.certificate ? certificateSentence(data.certificate) : '';
+  }
+
+  // The model's most probable outputs at the target.
+  function outcomesOf() {
+    if (isPrediction(data, state) && data.answer.length && !isGenerated(data, state)) return data.answer;
+    const output = state.target.length === 1 && data.outputs[state.target[0]];
+    return output ? [output] : [];
+  }
+
+  function heading([first]) {
+    if (!data.methods.length) return [data.certificate ? 'Is this attention uniquely determined?' : 'Can other attention do the same?'];
+    if (!first) return [capitalise(`target ${names(data, state).target}`)];
+    const chance = first.chance && el('span', { class: 'chance' }, term(first.chance, 'probability'));
+    return [el('span', { class: 'kind', text: 'Prediction ' }), el('span', { class: 'answer', text: shownOutput(first) }), ...(chance ? [' ', chance] : [])];
   }
 
   function sentence() {
     const { target } = names(data, state);
     const values = scoresOfTarget(app.method, state.target);
-    const best = values ? largest(overUnits(values, app.layout, false), 3) : [];
-    const sources = joinWithAnd(best.map(({ index, value }) => `${app.layout.units[index].label} (${formatNumber(value)})`));
+    const units = values ? overUnits(values, app.layout, false) : [];
+    const listed = (scores, count) => joinWithAnd(largest(scores, count).map(({ index }) => `${app.layout.units[index].name} (${formatNumber(units[index])})`));
     const reading = readingOf(target);
-    if (!sources) return capitalise(reading || `${target}.`);
-    return reading
-      ? `${capitalise(reading)} Largest sources by ${app.method.name}: ${sources}.`
-      : `Largest sources of ${target} by ${app.method.name}: ${sources}.`;
+    if (!largest(units, 1).length) return capitalise(reading || `${target}.`);
+    if (units.some((value) => value < 0)) {
+      const { explained, foil } = app.method;
+      const output = explained ? `‘${shownOutput(explained)}’` : target;
+      const against = listed(units.map((value) => Math.min(0, value)), 3) || 'nothing';
+      return capitalise(`${reading} By ${app.method.name}, for ${output}${foil ? ` rather than ‘${shownOutput(foil)}’` : ''}: ${listed(units.map((value) => Math.max(0, value)), 3) || 'nothing'}; against it: ${against}.`.trim());
+    }
+    return capitalise(`${reading} By ${app.method.name}, ${reading ? 'it' : target} comes mostly from ${listed(units, 3)}.`.trim());
   }
 
   // Where the prediction is read, or what the model predicts at the target.
   function readingOf(target) {
-    const { labels } = data.tokens;
     const place = state.target[0];
     if (place === POOLED) return `${target} is pooled over all positions.`;
-    if (isGenerated(data, state)) return `${target} was generated after ‘${labels[place]}’.`;
-    if (isPrediction(data, state) && data.prediction !== null) return `${target} is read at ${labels[place]}.`;
+    const at = nameOf(data.tokens, place);
+    if (isGenerated(data, state)) return `${target} was generated after ‘${at}’.`;
+    if (isPrediction(data, state) && data.answer.length) return `${target} is read at ${at}.`;
     const output = data.outputs[place];
-    return output ? `at ${target}, the model predicts ‘${output.trim() || output}’.` : '';
+    return output ? `at ${target}, the model predicts ‘${shownOutput(output)}’${output.chance ? ` (${output.chance})` : ''}.` : '';
   }
 
   return { update };
+}
+
+function shownOutput({ name }) {
+  return name.trim() || name;
+}
+
+function named(outcome) {
+  return `${shownOutput(outcome)}${outcome.chance ? ` ${outcome.chance}` : ''}`;
+}
+
+// Links to the sections, and a way past the header for keyboards.
+function makeContents(app) {
+  const sections = Array.from(app.root.querySelectorAll('section'));
+  const links = sections.map((part) => link(part.id, part.querySelector('h2').textContent));
+  app.root.querySelector('header').after(el('nav', { 'aria-label': 'Sections' }, ...links));
+}
+
+// Printed pages are light, and show what is folded on the screen.
+function preparePrint(app) {
+  let before = null;
+  window.addEventListener('beforeprint', () => {
+    const folded = Array.from(document.querySelectorAll('details:not([open])'));
+    before = { theme: document.documentElement.dataset.theme, folded };
+    for (const part of folded) part.open = true;
+    document.documentElement.dataset.theme = 'light';
+    app.update({ kind: true, theme: true });
+  });
+  window.addEventListener('afterprint', () => {
+    if (!before) return;
+    for (const part of before.folded) part.open = false;
+    if (before.theme) document.documentElement.dataset.theme = before.theme;
+    else delete document.documentElement.dataset.theme;
+    before = null;
+    app.update({ kind: true, theme: true });
+  });
 }
 
 function capitalise(text) {
@@ -159,13 +222,14 @@ function joinWithAnd(items) {
   return items.length < 2 ? items.join('') : `${items.slice(0, -1).join(', ')} and ${items[items.length - 1]}`;
 }
 
-function certificateSentence({ counts, heads }) {
+function certificateSentence({ counts, heads, localRows }) {
   const unique = counts.identifiable || 0;
   const local = counts['locally unique given the keys'] || 0;
   if (unique === heads.length) return `All ${heads.length} heads have uniquely determined attention: no other weights give the same output.`;
   const others = unique ? 'in the others, different weights' : 'different weights';
   const keys = local ? ` ${unique ? 'Another ' : ''}${local} ${local === 1 ? 'is' : 'are'} locally unique given the keys.` : '';
-  return `${unique} of ${heads.length} heads have uniquely determined attention; ${others} give exactly the same output.${keys}`;
+  const rows = ` Row by row, ${localRows} of all rows are at least locally unique.`;
+  return `${unique} of ${heads.length} heads have uniquely determined attention; ${others} give exactly the same output.${keys}${rows}`;
 }
 
 start().catch((error) => {

@@ -8,10 +8,11 @@ function makeMethods(app) {
     'methods',
     'Methods side by side',
     'Scores of each method for the same target. Select a method to show it above.',
+    ['method', 'contribution', 'rank correlation'],
   );
   const list = el('div', { class: 'methods', role: 'radiogroup', 'aria-label': 'Method' });
-  const agreement = el('div', { class: 'scroll' });
-  body.append(list, agreement);
+  const agreement = scroller('Rank correlation between methods');
+  body.append(el('div', { class: 'columns' }, list, agreement));
   const rows = methods.map((method, index) => {
     const strip = el('canvas', { class: 'strip', 'aria-hidden': 'true' });
     const best = el('span', { class: 'best' });
@@ -52,9 +53,10 @@ function makeMethods(app) {
         picture.data.set([...shade(Number.isNaN(value) ? 0 : value / size, theme), 255], 4 * i);
       });
       context.putImageData(picture, 0, 0);
+      strip.title = 'One cell per token, relative to the largest score of the method';
       best.textContent = values.every(Number.isNaN)
         ? 'computed for the prediction only'
-        : largest(values, 3).map(({ index: unit, value }) => `${app.layout.units[unit].label} ${formatNumber(value)}`).join(' · ');
+        : largest(values, 3).map(({ index: unit, value }) => `${app.layout.units[unit].name} ${formatNumber(value)}`).join(' · ');
     });
     const known = rows.map(({ method }, index) => ({ name: method.name, values: shadings[index] })).filter(({ values }) => !values.some(Number.isNaN));
     agreement.replaceChildren(...(known.length > 1 ? [matrix(known, theme)] : []));
@@ -78,6 +80,7 @@ function makeMethods(app) {
       const rgb = shade(Number.isNaN(value) ? 0 : 0.85 * value, theme);
       cell.style.backgroundColor = css(rgb);
       cell.style.color = textColour(rgb);
+      cell.title = `${known[Math.floor(index / known.length)].name}, ${known[index % known.length].name}: ${GLOSSARY['rank correlation']}`;
     });
     return cells;
   }

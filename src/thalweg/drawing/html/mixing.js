@@ -8,14 +8,15 @@ function makeMixing(app) {
     'mixing',
     'Mixing by layer',
     'Share of a token’s hidden state that comes from the token itself, averaged over the text; 100% means no mixing.',
+    ['mixing', 'share'],
   );
   const names = Object.keys(mixing);
   const chart = el('div', { class: 'chart' });
-  const details = el('details', {}, el('summary', { text: 'Table' }));
-  body.append(chart, details);
+  const details = el('details', { open: true }, el('summary', { text: 'Table' }));
+  body.append(el('div', { class: 'columns' }, chart, details));
   const layers = mixing[names[0]].own.length;
   details.append(
-    el('div', { class: 'scroll' }, table(
+    scroller('Mixing by layer', table(
       'Percentages by layer: own share, tokens with a larger contributor than themselves, and shares from each kind of token',
       ['method', 'layer', 'own', 'not own', 'special', 'punctuation', 'content'],
       names.flatMap((name) =>
@@ -30,7 +31,7 @@ function makeMixing(app) {
 
   function update() {
     const width = Math.max(260, Math.min(720, chart.clientWidth || 640));
-    const height = 220;
+    const height = width > 480 ? 340 : 220;
     const [left, right, top, bottom] = [40, 150, 12, 30];
     const x = (layer) => left + (layers > 1 ? (layer / (layers - 1)) * (width - left - right) : 0);
     const y = (share) => top + (1 - share) * (height - top - bottom);
@@ -54,7 +55,7 @@ function makeMixing(app) {
       lowest = Math.max(lowest + 14, y(Math.max(0, own[layers - 1])));
       picture.append(
         svg('polyline', { points, class: kind }),
-        ...own.map((share, layer) => svg('circle', { cx: x(layer), cy: y(Math.max(0, Math.min(1, share))), r: 2.5, class: kind })),
+        ...own.map((share, layer) => svg('circle', { cx: x(layer), cy: y(Math.max(0, Math.min(1, share))), r: 2.5, class: kind }, svg('title', { text: `${name}, layer ${layer}: ${formatPercent(share)} of a token stays its own` }))),
         svg('text', { x: width - right + 8, y: lowest + 4, class: kind, text: truncate(name, 24) }),
       );
     });

@@ -14,6 +14,7 @@ function makeRiver(app) {
     'river',
     'River',
     'Tokens are columns, layers go upwards. The target is at the top and its shares run down to the input tokens; ribbons are as wide as the share they carry. Point at a node to trace it.',
+    ['river', 'share', 'target'],
   );
   const canvas = el('canvas', { tabindex: '0', role: 'img', 'aria-describedby': 'river-status river-table' });
   const holder = el('div', { class: 'drawing' }, canvas);
@@ -188,7 +189,7 @@ function makeRiver(app) {
       const x = at.x(unit);
       if (taken.some((other) => Math.abs(other - x) < 12.5)) continue;
       taken.push(x);
-      label(context, app.layout.units[unit].label, x, 0, css(theme.ink, 0.5 + (0.5 * Math.abs(shares[unit])) / strongest));
+      label(context, app.layout.units[unit].name, x, 0, css(theme.ink, 0.5 + (0.5 * Math.abs(shares[unit])) / strongest));
     }
   }
 
@@ -210,7 +211,7 @@ function makeRiver(app) {
     if (unit < 0 || !shares[unit]) return;
     context.fillStyle = css(theme.ink);
     context.font = `600 12px ${getComputedStyle(document.body).fontFamily}`;
-    const text = app.state.target[0] === POOLED ? 'all positions' : truncate(app.layout.units[unit].label, 18);
+    const text = app.state.target[0] === POOLED ? 'all positions' : truncate(app.layout.units[unit].name, 18);
     const half = context.measureText(text).width / 2;
     context.textAlign = 'center';
     context.fillText(text, Math.max(at.side + half, Math.min(at.width - half - 4, at.x(unit))), 12);
@@ -258,7 +259,7 @@ function makeRiver(app) {
     const { units } = app.layout;
     const share = scene.shares[node.level][node.unit];
     const where = node.level ? `after layer ${node.level - 1}` : 'in the input';
-    return `${units[node.unit].label} ${where} carries ${formatPercent(share)} of ${scene.method.chain === 'flow' ? 'the flow' : app.names().target}`;
+    return `${units[node.unit].name} ${where} carries ${formatPercent(share)} of ${scene.method.chain === 'flow' ? 'the flow' : app.names().target}`;
   }
 
   function trace(node, announce) {
@@ -272,10 +273,10 @@ function makeRiver(app) {
     const { method, levels } = scene;
     const instead = method === app.method ? '' : `${app.method.name} has no per-layer maps, so the river shows ${method.name}. `;
     const names = app.names();
-    const best = largest(scene.shares[0], 3).map(({ index, value }) => `${app.layout.units[index].label} ${formatPercent(value)}`).join(', ');
+    const best = largest(scene.shares[0], 3).map(({ index, value }) => `${app.layout.units[index].name} ${formatPercent(value)}`).join(', ');
     const { labels } = app.data.tokens;
     status.textContent = method.chain === 'flow'
-      ? `${instead}A maximum flow from ${labels[scene.from]} to ${labels[scene.to]} with attention as capacities: ${formatNumber(scene.flow)}. Other flows may be equally large. Select a source to see its flow.`
+      ? `${instead}A maximum flow from ${nameOf(app.data.tokens, scene.from)} to ${nameOf(app.data.tokens, scene.to)} with attention as capacities: ${formatNumber(scene.flow)}. Other flows may be equally large. Select a source to see its flow.`
       : `${instead}By ${method.name}, ${names.target} traces back to ${best}.`;
     const rests = scene.ribbons.map(({ rest }, i) => rest + (scene.dropped[i] || 0));
     const largestRest = Math.max(...rests);
@@ -287,7 +288,7 @@ function makeRiver(app) {
     canvas.setAttribute('aria-label', `River of ${names.target} by ${method.name}. Arrow keys move between nodes.`);
     const rows = [];
     for (let level = levels; level >= 0; level--) {
-      const list = largest(scene.shares[level], 5).map(({ index, value }) => `${app.layout.units[index].label} ${formatPercent(value)}`);
+      const list = largest(scene.shares[level], 5).map(({ index, value }) => `${app.layout.units[index].name} ${formatPercent(value)}`);
       rows.push([levelName(level), list.join(', ')]);
     }
     hidden.replaceChildren(table('Largest shares of the target by layer', ['layer', 'positions'], rows));

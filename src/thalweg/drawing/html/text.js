@@ -6,12 +6,13 @@ function makeText(app) {
     'text',
     'Text',
     'Each token is shaded by its contribution to the target. Select a token to make it the target; arrow keys move between tokens.',
+    ['target', 'source', 'contribution'],
   );
   const controls = el('div', { class: 'controls' });
-  const shown = el('div', { class: 'tokens', role: 'group', 'aria-label': 'Tokens of the text' });
+  const shown = faded(el('div', { class: 'tokens', role: 'group', 'aria-label': 'Tokens of the text' }));
   const legend = el('p', { class: 'legend' });
   const status = el('p', { class: 'status', role: 'status' });
-  body.append(controls, shown, status, legend);
+  body.append(shown, status, legend, controls);
   const { data } = app;
   controls.append(
     choice('direction', 'Select', [['target', 'target'], ['source', 'source']], 'target', (direction) => app.set({ direction })),
@@ -31,8 +32,14 @@ function makeText(app) {
     built = app.layout;
     focus = 0;
     buttons = built.units.map((unit, index) => {
-      const kind = `token${unit.special ? ' special' : ''}${unit.glued ? ' glued' : ''}${unit.generated ? ' generated' : ''}`;
-      return el('button', { type: 'button', class: kind, text: unit.label, tabindex: index ? '-1' : '0', 'data-unit': index });
+      const kind = `token${unit.special ? ' special' : ''}${unit.glued ? ' glued' : ''}${unit.generated ? ' generated' : ''}${unit.unknown ? ' unread' : ''}`;
+      return el(
+        'button',
+        { type: 'button', class: kind, tabindex: index ? '-1' : '0', 'data-unit': index },
+        unit.label,
+        unit.repeated ? el('sub', { text: unit.places[0] }) : null,
+        unit.unknown && unit.surface ? el('small', { text: `‹${unit.surface}›` }) : null,
+      );
     });
     const nodes = [];
     buttons.forEach((button, index) => {
@@ -85,12 +92,13 @@ function makeText(app) {
 
   let values = [];
   function describe(index) {
-    const { label } = built.units[index];
+    const { name, surface, unknown } = built.units[index];
+    const text = surface === null ? '' : unknown ? `; unknown to the model, the text is ‘${surface}’` : `; the text is ‘${surface}’`;
     const value = values[index];
-    if (Number.isNaN(value)) return `${label}: not computed`;
+    if (Number.isNaN(value)) return `${name}: not computed${text}`;
     return app.state.direction === 'target'
-      ? `${label} contributes ${formatNumber(value)} to ${app.names().target}`
-      : `${label} receives ${formatNumber(value)} from ${app.names().source}`;
+      ? `${name} contributes ${formatNumber(value)} to ${app.names().target}${text}`
+      : `${name} receives ${formatNumber(value)} from ${app.names().source}${text}`;
   }
 
   function update() {
@@ -117,7 +125,7 @@ function makeText(app) {
   }
 
   function sentence() {
-    const best = largest(values, 5).map(({ index, value }) => `${built.units[index].label} ${formatNumber(value)}`).join(', ');
+    const best = largest(values, 5).map(({ index, value }) => `${built.units[index].name} ${formatNumber(value)}`).join(', ');
     const { target, source } = app.names();
     return app.state.direction === 'target'
       ? `Largest sources of ${target}: ${best || 'none'}.`

@@ -31,11 +31,32 @@ function makeUnits(data, choice) {
     merged.label = `${merged.places.length} special tokens`;
     units.push(merged);
   }
+  const counts = new Map();
+  for (const { label } of units) counts.set(label, (counts.get(label) || 0) + 1);
   for (const unit of units) {
+    unit.repeated = counts.get(unit.label) > 1;
+    unit.name = unit.repeated ? `${unit.label}${subscript(unit.places[0])}` : unit.label;
+    unit.unknown = unit.places.some((place) => tokens.unknown[place]);
+    unit.surface = surfaceOf(tokens, unit);
     unit.generated = data.prompt !== null && unit.places[0] >= data.prompt;
     unit.segment = tokens.segments[unit.places[0]];
   }
   return { units, unitOf };
+}
+
+// The original text of a unit, if the model reads another one.
+function surfaceOf({ surfaces, labels }, { places }) {
+  return places.some((place) => surfaces[place]) ? places.map((place) => surfaces[place] || labels[place]).join('') : null;
+}
+
+// A position in small digits, to tell repeated tokens apart.
+function subscript(place) {
+  return Array.from(String(place), (digit) => '₀₁₂₃₄₅₆₇₈₉'[digit]).join('');
+}
+
+// The label of a token, with its position if the text has several of them.
+function nameOf({ labels }, place) {
+  return labels.indexOf(labels[place]) === labels.lastIndexOf(labels[place]) ? labels[place] : `${labels[place]}${subscript(place)}`;
 }
 
 // Mean row of scores over the places of a target; null if the method was not computed for it.

@@ -11,8 +11,8 @@ from torch.nn.functional import cross_entropy
 from thalweg.encoders.training.loop import ValidationScore
 from thalweg.encoders.training.result import ClassifierFigures
 from thalweg.identifiability.by_length import certified_length
+from thalweg.identifiability.certificate import certify
 from thalweg.identifiability.result import Head, Layer
-from thalweg.identifiability.trust import trust
 from thalweg.models.subject import Subject
 from thalweg.progress import progress
 from thalweg.rates import Rate, Tally
@@ -50,7 +50,7 @@ def figures(
     layers: list[Layer] = []
     with progress("certifying") as report:
         for done, row in enumerate(longest, 1):
-            certificate = trust(subject, list(row))
+            certificate = certify(subject.capture_one(list(row)))
             heads += certificate.heads
             layers += certificate.layers
             report(done, len(longest))

@@ -1,7 +1,7 @@
 """The result of a training run: accuracy, identifiability and history of the classifier."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from thalweg.encoders.inherit import Inherited
 from thalweg.encoders.training.loop import Epoch
 from thalweg.errors import InputError
-from thalweg.files.run_folder import RunFolder, RunKind
+from thalweg.files.records import read_as, reading, require
+from thalweg.files.run_folder import DIGESTS, RunFolder, RunKind, check_intact
 from thalweg.rates import Rate
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-KIND = RunKind("training", 3)
+KIND = RunKind("training", 4)
 RESULT = "training.json"
 
 
@@ -40,12 +41,6 @@ class ClassifierFigures:
     separable: float
     certified_texts: int
     longest: int
-
-    @staticmethod
-    def from_dict(entries: Mapping[str, Any]) -> "ClassifierFigures":
-        """Read what `dataclasses.asdict` wrote."""
-        rates = {name: None if entries[name] is None else Rate(**entries[name]) for name in ("validation", "test")}
-        return ClassifierFigures(**{**entries, **rates})
 
 
 @dataclass(frozen=True)
@@ -100,34 +95,35 @@ class Training:
     def load(folder: str | Path) -> "Training":
         """Read the result of a finished run from its folder."""
         file = Path(folder) / RESULT
-        try:
-            entries = json.loads(file.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise InputError(f"{folder} holds no finished training run: it has no {RESULT}") from error
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot read {file}: {error}") from error
-        schema = entries.get("schema") if isinstance(entries, dict) else None
-        if schema != KIND.schema:
-            raise InputError(f"{file} was written by an incompatible version (schema {schema}, expected {KIND.schema})")
-        try:
-            inherited = entries["inherited"]
-            return Training(
-                folder=str(folder),
-                figures=ClassifierFigures.from_dict(entries["figures"]),
-                teacher=None if entries["teacher"] is None else ClassifierFigures.from_dict(entries["teacher"]),
-                history=tuple(Epoch(**epoch) for epoch in entries["history"]),
-                best_epoch=entries["best_epoch"],
-                seconds=entries["seconds"],
-                labels=tuple(entries["labels"]),
-                counts=entries["counts"],
-                inherited=inherited and Inherited(**{origin: tuple(names) for origin, names in inherited.items()}),
-                configuration=entries["configuration"],
-                provenance=entries["provenance"],
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{file} is incomplete: {error!r}") from error
+        if file.exists() and (Path(folder) / DIGESTS).exists():  # not if the model was copied elsewhere
+            check_intact(Path(folder), [RESULT])
+        with reading(file, "a training result"):
+            try:
+                entries = json.loads(file.read_text(encoding="utf-8"))
+            except FileNotFoundError as error:
+                raise InputError(f"{folder} holds no finished training run: it has no {RESULT}") from error
+            except OSError as error:
+                raise InputError(f"cannot read {file}: {error.strerror or error}") from error
+            schema = entries.get("schema") if isinstance(entries, dict) else None
+            if schema != KIND.schema:
+                raise InputError(
+                    f"{file} was written by an incompatible version (schema {schema!r}, expected {KIND.schema})"
+                )
+            training = read_as(Training, {**entries, "folder": str(folder)})
+            for name in ("training examples", "validation examples", "training texts at the length limit"):
+                require(name in training.counts, f"counts.{name} is missing")
+            require("max_length" in training.configuration, "configuration.max_length is missing")
+            return training
 
 
-def write_training(run: RunFolder, training: Training) -> None:
-    """Write a result to the folder of its run."""
-    run.write_json(RESULT, {"schema": KIND.schema, **training.to_dict()})
+def write_training(run: RunFolder, training: Training, model_files: Sequence[str]) -> None:
+    """Write a result to the folder of its run, with the names of the files of its model."""
+    run.write_json(RESULT, {"schema": KIND.schema, "files": list(model_files), **training.to_dict()})
+
+
+def is_finished(run: RunFolder) -> bool:
+    """Whether the run has a result, and its result and the files of its model are intact."""
+    if not run.intact(RESULT):
+        return False
+    files = json.loads((run.path / RESULT).read_text(encoding="utf-8"))["files"]
+    return run.intact(*files) == set(files)

@@ -21,11 +21,11 @@ from thalweg.encoders.training.loop import CHECKPOINT, DivergedError, Validation
 from thalweg.encoders.training.measure import Predictions, figures, gold_of
 from thalweg.encoders.training.model import build_config, build_model
 from thalweg.encoders.training.plan import TrainingPlan
-from thalweg.encoders.training.result import KIND, RESULT, Training, write_training
+from thalweg.encoders.training.result import KIND, RESULT, Training, is_finished, write_training
 from thalweg.encoders.training.teacher import TEACHER, check_teacher, label_names, run_teacher, training_loss
 from thalweg.encoders.training.tokenizer import learn_tokenizer, prepare_tokenizer, token_ids
 from thalweg.errors import InputError
-from thalweg.files.run_folder import HEADER, RunFolder, open_run
+from thalweg.files.run_folder import RunFolder, files_below, open_run
 from thalweg.models.encode import position_limit
 from thalweg.models.subject import Subject
 from thalweg.version import __version__
@@ -33,6 +33,7 @@ from thalweg.version import __version__
 ARCHITECTURE = ("combine", "key_size", "value_size", "layers", "heads", "width", "dropout")  # options a config replaces
 
 
+@torch.inference_mode(False)  # also if the caller disabled gradients
 def train(
     examples: LabelledTexts,
     out: str | Path,
@@ -75,10 +76,12 @@ def train(
         check_teacher(teacher, labels)
     identity = _identity(plan, splits, labels, init_from, teacher, tokenizer, config)
     provenance = {"thalweg": __version__, "transformers": transformers.__version__, "torch": torch.__version__}
-    with open_run(Path(out), KIND, identity, provenance) as run, _freed_on_failure(run):
-        if not (run.path / RESULT).exists():
+    with open_run(Path(out), KIND, identity, provenance) as run, _freed_on_divergence(run):
+        if not is_finished(run):
+            run.remove(RESULT)  # of a damaged model
             prepared = _prepare(plan, splits, model_config, start, tokenizer)
-            write_training(run, _train(str(out), plan, splits, labels, prepared, teacher, identity, run))
+            training = _train(str(out), plan, splits, labels, prepared, teacher, identity, run)
+            write_training(run, training, _save(prepared.model, prepared.tokenizer, run))
         run.remove(CHECKPOINT, TEACHER)
         return Training.load(out)
 
@@ -131,7 +134,7 @@ def _train(
     identity: dict[str, Any],
     run: RunFolder,
 ) -> Training:
-    """Train from the last checkpoint on, save the model to the run folder and measure it."""
+    """Train from the last checkpoint on, and measure the model."""
     assert plan.max_length is not None
     model, tokenizer, ids = prepared.model, prepared.tokenizer, prepared.ids
     gold = {name: gold_of(examples.labels, labels) for name, examples in splits.by_name.items()}
@@ -148,7 +151,6 @@ def _train(
     subject = Subject(model, tokenizer, "classification", out)
     test = predictions("test") if splits.test else None
     measured = figures(subject, splits.validation.texts, ids["validation"], predictions("validation"), test)
-    _save(model, tokenizer, run.path)
     return Training(
         folder=out,
         figures=measured,
@@ -169,14 +171,12 @@ def _train(
 
 
 @contextmanager
-def _freed_on_failure(run: RunFolder) -> Iterator[None]:
-    """Free the folder for another run if training diverged, or if the input was refused before the first checkpoint."""
+def _freed_on_divergence(run: RunFolder) -> Iterator[None]:
+    """Free the folder for another run if training diverged, because resuming would diverge again."""
     try:
         yield
-    except InputError as error:
-        started = any((run.path / name).exists() for name in (CHECKPOINT, TEACHER))
-        if isinstance(error, DivergedError) or not started:
-            run.remove(HEADER, CHECKPOINT, TEACHER)
+    except DivergedError:
+        run.remove(CHECKPOINT, TEACHER)
         raise
 
 
@@ -233,12 +233,9 @@ def _identity(
     }
 
 
-def _save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write a model folder for transformers, with ordinary file permissions."""
-    try:
+def _save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, run: RunFolder) -> list[str]:
+    """Write model and tokenizer to the run folder, for transformers to load; returns the names of the files."""
+    with run.draft_files() as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        (folder / "model.safetensors").chmod(0o644)
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputError(f"cannot write to {folder}: {reason}; the same command resumes the run") from error
+        return files_below(folder)

@@ -4,11 +4,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from thalweg.drawing.escaping import printable
+from thalweg.drawing.terminal import shown
 from thalweg.encoders.training.result import ClassifierFigures, Training
+from thalweg.printable import printable
 from thalweg.rates import LEVEL, Rate
 
 
+@shown
 def training_text(training: Training) -> RenderableType:
     heading = Text("trained classifier", "bold")
     heading.append(f"\nfolder {printable(training.folder)}   ", "dim")

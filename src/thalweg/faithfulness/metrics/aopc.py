@@ -1,10 +1,16 @@
+from thalweg.decompose.edits import OPERATORS, Operator
 from thalweg.faithfulness.case import Ranking
 from thalweg.faithfulness.curves import after_removing
-from thalweg.faithfulness.operators import OPERATORS, Operator
 from thalweg.faithfulness.registry import metric
 
 
-@metric(direction="higher", role="faithfulness", paper="Samek et al. 2017; Edin et al. 2025", operators=OPERATORS)
+@metric(
+    direction="higher",
+    role="faithfulness",
+    paper="Samek et al. 2017; Edin et al. 2025",
+    limits=lambda low, high: (low - high, high - low),
+    operators=OPERATORS,
+)
 def aopc(ranking: Ranking, operator: Operator) -> float:
     """Average drop of the answer's probability as tokens are removed one by one, highest first.
 

@@ -1,7 +1,7 @@
+from thalweg.decompose.edits import OPERATORS, Operator
 from thalweg.faithfulness.case import Ranking
 from thalweg.faithfulness.curves import spearman
 from thalweg.faithfulness.effects import single_effects
-from thalweg.faithfulness.operators import OPERATORS, Operator
 from thalweg.faithfulness.registry import metric
 
 
@@ -9,6 +9,7 @@ from thalweg.faithfulness.registry import metric
     direction="higher",
     role="agreement",
     paper="after Abnar & Zuidema 2020, with the sign of the change",
+    limits=(-1.0, 1.0),
     operators=OPERATORS,
     reference="leave_one_out",
 )

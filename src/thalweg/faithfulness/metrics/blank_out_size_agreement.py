@@ -1,13 +1,15 @@
 import numpy as np
 
+from thalweg.decompose.edits import OPERATORS, Operator
 from thalweg.faithfulness.case import Ranking
 from thalweg.faithfulness.curves import spearman
 from thalweg.faithfulness.effects import single_effects
-from thalweg.faithfulness.operators import OPERATORS, Operator
 from thalweg.faithfulness.registry import metric
 
 
-@metric(direction="higher", role="agreement", paper="Abnar & Zuidema 2020, table 1", operators=OPERATORS)
+@metric(
+    direction="higher", role="agreement", paper="Abnar & Zuidema 2020, table 1", limits=(-1.0, 1.0), operators=OPERATORS
+)
 def blank_out_size_agreement(ranking: Ranking, operator: Operator) -> float | None:
     """Spearman's correlation with the absolute effect of removing each token alone: agreement, not truth.
 

@@ -2,7 +2,7 @@ from thalweg.faithfulness.case import Ranking
 from thalweg.faithfulness.registry import metric
 
 
-@metric(direction="higher", role="plausibility", paper="Ferrando et al. 2023; Yin & Neubig 2022")
+@metric(direction="higher", role="plausibility", paper="Ferrando et al. 2023; Yin & Neubig 2022", limits=(0.0, 1.0))
 def cue_rank(ranking: Ranking) -> float | None:
     """Reciprocal rank of the deciding word: the subject of a verb, or the evidence of a BLiMP pair.
 

@@ -4,7 +4,7 @@ from thalweg.faithfulness.case import Ranking
 from thalweg.faithfulness.registry import metric
 
 
-@metric(direction="higher", role="plausibility", paper="DeYoung et al. 2020")
+@metric(direction="higher", role="plausibility", paper="DeYoung et al. 2020", limits=(0.0, 1.0))
 def plausibility(ranking: Ranking) -> float | None:
     """Average precision of the ranking against human rationales: what convinces people, not what is faithful.
 

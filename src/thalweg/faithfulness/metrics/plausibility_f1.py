@@ -2,7 +2,7 @@ from thalweg.faithfulness.case import Ranking
 from thalweg.faithfulness.registry import metric
 
 
-@metric(direction="higher", role="plausibility", paper="DeYoung et al. 2020")
+@metric(direction="higher", role="plausibility", paper="DeYoung et al. 2020", limits=(0.0, 1.0))
 def plausibility_f1(ranking: Ranking) -> float | None:
     """Token F1 of the top tokens against human rationales: what convinces people, not what is faithful.
 

@@ -3,7 +3,7 @@ from thalweg.faithfulness.curves import spearman
 from thalweg.faithfulness.registry import metric
 
 
-@metric(direction="lower", role="gate", paper="Adebayo et al. 2018")
+@metric(direction="lower", role="gate", paper="Adebayo et al. 2018", limits=(-1.0, 1.0))
 def randomisation(ranking: Ranking) -> float | None:
     """Spearman's correlation with the scores on the same model with shuffled weights; near zero for a sound method.
 

@@ -3,7 +3,7 @@ from thalweg.faithfulness.curves import spearman
 from thalweg.faithfulness.registry import metric
 
 
-@metric(direction="higher", role="robustness", paper="Ferrando et al. 2022")
+@metric(direction="higher", role="robustness", paper="Ferrando et al. 2022", limits=(-1.0, 1.0))
 def seed_robustness(ranking: Ranking) -> float | None:
     """Spearman's correlation with the scores on other seeds of the model that give the same answer.
 

@@ -1,10 +1,10 @@
+from thalweg.decompose.edits import OPERATORS, Operator
 from thalweg.faithfulness.case import Ranking
-from thalweg.faithfulness.curves import BINS, bin_counts, with_only
-from thalweg.faithfulness.operators import OPERATORS, Operator
+from thalweg.faithfulness.curves import BINS, bin_counts, eraser_limits, with_only
 from thalweg.faithfulness.registry import metric
 
 
-@metric(direction="lower", role="faithfulness", paper="DeYoung et al. 2020", operators=OPERATORS)
+@metric(direction="lower", role="faithfulness", paper="DeYoung et al. 2020", limits=eraser_limits, operators=OPERATORS)
 def sufficiency(ranking: Ranking, operator: Operator) -> float:
     """Fall of the answer when only the top tokens are kept.
 
