@@ -14,10 +14,9 @@ TOO_SLOW = ("value_zeroing", "hidden_token_attribution")  # minutes on one core
 
 def test_language_model_when_it_predicts_a_verb_then_every_method_but_the_slowest_ranks_its_subject() -> None:
     methods = [name for name in tw.list_methods() if name not in TOO_SLOW]
-    baselines = ["gradient_norm", "gradient_x_input", "leave_one_out", "occlusion", "random"]
-    result = tw.bench(smollm(), [PAIR], [*methods, *baselines], ["cue_rank", "aopc_pad"])
+    result = tw.bench(smollm(), [PAIR], [*methods, "random"], ["cue_rank", "aopc_pad"])
     assert result.failures == {}
-    assert len(result.rows) == len(methods) + 5
+    assert sorted(row["method"] for row in result.rows) == sorted([*methods, "random"])
     assert result.rows[0]["answer"] > 0  # it prefers "are"
     assert all(row["cue_rank"] is not None for row in result.rows)
     left_out = next(row for row in result.rows if row["method"] == "leave_one_out")
