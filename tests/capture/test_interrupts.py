@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,6 +11,14 @@ from tests.families import BY_NAME
 from tests.tiny import snapshot
 from thalweg.capture import observe
 from thalweg.capture.interrupts import held_interrupts
+
+
+@pytest.fixture(autouse=True)
+def default_handler() -> Iterator[None]:
+    """Background jobs of a shell start with SIGINT ignored; these tests need Python's own handler."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupt() -> None:
